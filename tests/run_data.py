@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from unskew.cli.app import run_command
+
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
 
@@ -135,4 +137,72 @@ def write_hospitals(folder: Path, seed: int = 0, patients: int = 900) -> Path:
     )
     registry.to_csv(folder / "registry.csv", index=False)
     (folder / "run.toml").write_text(HOSPITALS)
+    return folder / "run.toml"
+
+
+# Two sources in a table without images, weighed by strata of the label.
+TABLE_SOURCES = """\
+[sources]
+manifest = "t.csv"
+images = false
+"""
+TABLE_STRATA = """
+[target]
+uniform = "label"
+
+[bias]
+family = "strata"
+by = ["label"]
+"""
+
+
+def write_table_run(folder: Path) -> Path:
+    """80 rows of two sources with labels cat and dog, and the configuration."""
+    rng = np.random.default_rng(0)
+    label = rng.choice(["cat", "dog"], 80)
+    frame = pd.DataFrame(
+        {"source": np.repeat(["a", "b"], 40), "label": label, "z": rng.normal(size=80)}
+    )
+    frame.to_csv(folder / "t.csv", index=False)
+    (folder / "run.toml").write_text(TABLE_SOURCES + TABLE_STRATA)
+    return folder / "run.toml"
+
+
+def ask_for_foxes(configuration: Path) -> None:
+    """Let the target of `write_table_run` ask for a label that no image has: it is refused."""
+    text = configuration.read_text()
+    target = "margins.label = { cat = 1, dog = 1, fox = 1 }"
+    configuration.write_text(text.replace('uniform = "label"', target))
+
+
+def write_photos(folder: Path) -> Path:
+    """Eight pictures of cats and dogs as one source; the folder of the source."""
+    rng = np.random.default_rng(0)
+    for at in range(8):
+        name = f"{'cat' if at % 2 else 'dog'}/p{at}.png"
+        write_picture(folder / "photos" / name, rng.uniform(40, 220, 3), rng, side=8)
+    return folder / "photos"
+
+
+def weigh(configuration: Path, out: str = "out") -> Path:
+    """Run `unskew weigh`; the output folder, in the folder of the configuration."""
+    folder = configuration.parent / out
+    assert run_command(["weigh", str(configuration), "-o", str(folder), "--quiet"]) == 0
+    return folder
+
+
+def write_vendors(folder: Path) -> Path:
+    """Two sources, north and south, as folders of class folders."""
+    rng = np.random.default_rng(0)
+    for vendor, bags in (("north", 20), ("south", 8)):
+        for i in range(30):
+            name = f"{vendor}/{'bag' if i < bags else 'shoe'}/sku{i:03d}.png"
+            write_picture(folder / name, rng.uniform(40, 220, 3), rng, side=12)
+    return folder
+
+
+def init_vendors(vendors: Path, folder: Path) -> Path:
+    """Write the configuration of `unskew init` for the two vendors."""
+    places = [str(vendors / "north"), str(vendors / "south")]
+    assert run_command(["init", *places, "-o", str(folder / "run.toml"), "--quiet"]) == 0
     return folder / "run.toml"

@@ -4,12 +4,17 @@ network on in a second.
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
 SIDE = 16
+# Replicates of the bootstrap: enough for an interval, few enough for a test.
+FEW = ["--replicates", "40"]
 CONFIGURATION = """
 [sources]
 folders = { day = "day", night = "night" }
@@ -64,3 +69,17 @@ def write_training_run(folder: Path, configuration: str = CONFIGURATION) -> Path
     write_shapes(folder, {"day": {"disc": 15, "square": 45}, "night": {"disc": 40, "square": 20}})
     (folder / "run.toml").write_text(configuration)
     return folder / "run.toml"
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read one of the records of a run."""
+    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return record
+
+
+def copy_run(shapes: Path, folder: Path) -> Path:
+    """Copy the run with its data to another folder, where a test may change it."""
+    for name in ("day", "night", "results"):
+        shutil.copytree(shapes / name, folder / name)
+    shutil.copy(shapes / "run.toml", folder)
+    return folder

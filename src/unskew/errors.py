@@ -1,5 +1,4 @@
-"""Every exception and warning of unskew; long messages live here, beside the error that carries
-them.
+"""Every exception and warning of unskew, with the longest messages.
 
 Each error also subclasses the built-in that a caller would expect (``ValueError`` for input,
 ``RuntimeError`` for a failed computation), so that code which does not know unskew still catches
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
 class UnskewError(Exception):
     """Base of every error that unskew raises on purpose.
 
-    ``facts`` holds what the message tells a person as plain values for programs: the culprit and
-    what it was compared with. Names of facts, the same everywhere: ``option``, ``value``,
+    ``facts`` holds the content of the message as plain values for programs: the culprit and what it
+    was compared with. Names of facts, the same everywhere: ``option``, ``value``,
     ``allowed``, ``path``, ``line``, ``key``, ``row``, ``id``, ``ids``, ``source``, ``sources``,
     ``column``, ``columns``, ``level``, ``levels``, ``count``, ``limit``, ``extra``, ``package``.
     """
@@ -33,11 +32,11 @@ class UnskewError(Exception):
 
 
 class DataError(UnskewError, ValueError):
-    """The numbers handed in cannot be used; the message names the row and the source."""
+    """Numbers, images or tables that cannot be used; the message names the row and the source."""
 
 
 class RowCountError(DataError):
-    """Row blocks gave another number of rows than expected."""
+    """Row blocks with another number of rows than expected."""
 
     def __init__(self, message: str, seen: int = 0, **facts: Any) -> None:
         super().__init__(message, **facts)
@@ -49,8 +48,9 @@ class ConfigError(UnskewError, ValueError):
 
 
 class InvalidConfigError(ConfigError):
-    """A configuration file cannot be used. ``problems`` holds all of them: file, line, key,
-    message.
+    """A configuration that cannot be used.
+
+    ``problems`` lists everything that is wrong: file, line, key and message.
     """
 
     def __init__(
@@ -65,8 +65,9 @@ class ImageError(DataError):
 
 
 class UnreadableError(DataError):
-    """More images cannot be used than is tolerated. ``set_aside`` holds those found so far: id,
-    source, path, reason.
+    """More unusable images than are tolerated.
+
+    ``set_aside`` holds those seen so far: id, source, path, reason.
     """
 
     def __init__(self, message: str, set_aside: pd.DataFrame | None = None, **facts: Any) -> None:
@@ -75,7 +76,8 @@ class UnreadableError(DataError):
 
 
 class OverlapError(UnskewError, ValueError):
-    """The sources lack a link: the normalizers are not identifiable, whatever the solver.
+    """Sources without a link: the normalizers are not identifiable, whatever the solver.
+
     ``overlap`` holds the graph; ``summary``, where a run was refused, what its page shows.
     """
 
@@ -87,13 +89,13 @@ class OverlapError(UnskewError, ValueError):
 
 
 class CoverageError(UnskewError, ValueError):
-    """The target asks for images that no source holds. ``summary`` as for `OverlapError`."""
+    """A target that asks for images that no source has; ``summary`` as for `OverlapError`."""
 
     summary: Any = None
 
 
 class ConvergenceError(UnskewError, RuntimeError):
-    """The solver stopped before the tolerance was met. ``solution`` holds how far it came."""
+    """A solver that stopped before the tolerance was met; ``solution`` holds how far it came."""
 
     def __init__(self, message: str, solution: Solution | None = None, **facts: Any) -> None:
         super().__init__(message, **facts)
@@ -109,13 +111,13 @@ class WeakOverlapWarning(UnskewWarning):
 
 
 def first_few(values: Sequence[object], limit: int = 5) -> str:
-    """``a, b, c and 4 more``: lists that stay readable whatever their length."""
+    """Return ``a, b, c and 4 more``: a list that stays readable whatever its length."""
     shown = ", ".join(str(value) for value in values[:limit])
     return shown if len(values) <= limit else f"{shown} and {len(values) - limit} more"
 
 
 def did_you_mean(word: object, known: Iterable[object]) -> str:
-    """`` Did you mean 'label'?``, or nothing."""
+    """Return `` Did you mean 'label'?``, or nothing."""
     near = difflib.get_close_matches(str(word), [str(name) for name in known], n=1)
     return f" Did you mean {near[0]!r}?" if near else ""
 
@@ -132,17 +134,21 @@ def wrong_length(n_source: int, n_rows: int) -> DataError:
         "source names the database of every row of omega, so both must have the same length; got "
         f"{n_source} entries in source "
         f"and {n_rows} rows in omega. Were rows dropped from one of the two (unreadable images, a "
-        "filter) and not from the other?"
+        "filter) and not from the other?",
+        count=n_source,
+        limit=n_rows,
     )
 
 
 def unknown_sources(unknown: Sequence[object], known: Sequence[object]) -> DataError:
     return DataError(
-        "source has entries that no column of omega stands for: "
+        "source has entries that are no column of omega: "
         f"{first_few([repr(name) for name in unknown])}. "
         f"The columns are {first_few([repr(name) for name in known])}. "
         "Pass omega as a DataFrame whose columns are the source names, or give names=[...] in the "
-        "order of the columns."
+        "order of the columns.",
+        sources=list(unknown),
+        allowed=list(known),
     )
 
 
@@ -150,7 +156,8 @@ def empty_sources(empty: Sequence[object]) -> DataError:
     return DataError(
         f"no image comes from {first_few(empty)}: a column of omega without images has no "
         "equation. "
-        "Drop the column, or check that source and the columns of omega use the same names."
+        "Drop the column, or check that source and the columns of omega use the same names.",
+        sources=list(empty),
     )
 
 
@@ -159,7 +166,10 @@ def not_finite(value: float, row: int, name: str) -> DataError:
         f"omega must be finite and not negative, but image {row} has {value!r} for source "
         f"`{name}`. "
         "Likely causes: a missing feature (NaN), a division by a zero margin (inf), or logarithms "
-        "passed without log=True (negative)."
+        "passed without log=True (negative).",
+        row=row,
+        source=name,
+        value=value,
     )
 
 
@@ -167,7 +177,11 @@ def not_a_logarithm(value: float, row: int, name: str) -> DataError:
     return DataError(
         f"log omega must be a number or -inf (omega = 0), but image {row} has {value!r} for source "
         f"`{name}`. "
-        "Likely causes: a missing feature (NaN), or the logarithm of an infinite or negative omega."
+        "Likely causes: a missing feature (NaN), or the logarithm of a negative or infinite "
+        "omega.",
+        row=row,
+        source=name,
+        value=value,
     )
 
 
@@ -176,7 +190,8 @@ def impossible_image(row: int) -> DataError:
         f"the model says that no source could have produced image {row}: its omega is zero in "
         "every column. "
         "Widen the biasing functions so that every image has at least its own source, or leave the "
-        "image out."
+        "image out.",
+        row=row,
     )
 
 
@@ -185,7 +200,9 @@ def impossible_origin(row: int, name: str) -> DataError:
         f"the model says source `{name}` could not have produced image {row}, yet it did: omega is "
         "zero in its own source's column. "
         "Either the biasing function is wrong there, or the columns of omega are in another order "
-        "than the sources."
+        "than the sources.",
+        row=row,
+        source=name,
     )
 
 
@@ -194,6 +211,8 @@ def changed_length(first: int, now: int) -> RowCountError:
         f"the row blocks of omega gave {first} rows in the first pass and {now} in a later one. "
         "The same rows must come in the same order every time the object is iterated.",
         now,
+        count=now,
+        limit=first,
     )
 
 
@@ -206,10 +225,12 @@ def one_shot_blocks() -> DataError:
 
 
 def missing_extra(extra: str, wish: str, error: ImportError) -> ConfigError:
-    """A package of an extra is not installed: what needs it, and the command that installs it."""
+    """Name a package that is not installed, what needs it, and the command that installs it."""
     return ConfigError(
         f"{wish} needs the package {error.name!r}, which is not installed: pip install "
-        f"'unskew[{extra}]'"
+        f"'unskew[{extra}]'",
+        extra=extra,
+        package=error.name,
     )
 
 
@@ -219,7 +240,8 @@ def diverged(epoch: int, loss: float, learning_rate: float) -> ConvergenceError:
         "rate that is too high (it is "
         f"{learning_rate:g}; try a tenth), half precision that overflows (try precision "
         "'bf16-mixed' or '32-true'), or a few huge weights "
-        "(see the effective sample size; trim them). The checkpoint of the epoch before is kept."
+        "(see the effective sample size; trim them). The checkpoint of the epoch before is kept.",
+        value=loss,
     )
 
 
@@ -234,10 +256,12 @@ def too_many_unreadable(
         f"{len(set_aside)} of {n_images} images cannot be used, more than the tolerated share of "
         f"{tolerance:.4g}; the run stopped here, so "
         f"there may be more. By source: {by_source}. The first ones: {examples}. Repair or remove "
-        "these files, or, if the rest stands for "
+        "these files, or, if the rest represents "
         "the sources without them, raise tolerance (at least "
         f"{_rounded_up(len(set_aside) / n_images)}).",
         set_aside,
+        count=len(set_aside),
+        limit=tolerance,
     )
 
 
@@ -248,6 +272,7 @@ def no_image_left(sources: Sequence[str], set_aside: pd.DataFrame) -> Unreadable
         f"{mine['reason'].iloc[0]}. "
         "Repair its files, or leave the source out.",
         set_aside,
+        sources=list(sources),
     )
 
 

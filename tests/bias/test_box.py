@@ -105,3 +105,12 @@ def test_bad_settings_and_tables():
         Box(["z"]).fit(pool).omega(pool.frame.drop(columns="z_1"))
     with pytest.raises(DataError, match="z_0 is missing for 1 of"):
         Box(["z"]).fit(Pool(pool.frame.assign(z_0=pool.frame["z_0"].where(pool.frame.index > 0))))
+
+
+def test_errors_of_quantile_boxes_come_from_a_bootstrap() -> None:
+    rng = np.random.default_rng(0)
+    x = np.concatenate([rng.uniform(0, 0.8, 150), rng.uniform(0.2, 1, 150)])
+    pool = Pool.from_arrays(np.repeat(["p", "q"], 150), x=x)
+    weights = debias(pool, Box(["x"], quantile=0.02))
+    replicates = weights.bootstrap(100, seed=0, values=x)
+    assert weights.mean(x) == replicates.estimate()

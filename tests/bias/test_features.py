@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from two_sources import two_sources
 from unskew import ConfigError, DataError, Pool, debias
 from unskew.bias import Box, Propensity, SoftBox, Strata, Tilt
 from unskew.bias.feature_flags import flag_identifiers
@@ -200,3 +201,15 @@ def test_a_combination_of_features_is_named(family, extra):
     assert any(extra in note for note in fitted.describe().notes)
     plain = family(["x", "z"], reference="a") if family is Tilt else family(["x", "z"])
     plain.fit(pool)
+
+
+@pytest.mark.parametrize("values", ["one", 1.0, pd.Timestamp("2020-01-01")])
+def test_constant_features_are_named_whatever_their_type(values):
+    pool = Pool.from_frame(two_sources().assign(same=values))
+    with pytest.raises(DataError, match="constant: same"):
+        debias(pool, Tilt(["same"], reference="p"))
+    with pytest.warns(UnskewWarning, match="same: constant"):
+        beside = debias(pool, Tilt(["same", "x"], reference="p"))
+    np.testing.assert_allclose(
+        beside.weight, debias(pool, Tilt(["x"], reference="p")).weight, rtol=1e-9
+    )

@@ -35,7 +35,8 @@ from simulations import (
     wrong_product,
     wrong_strata,
 )
-from unskew.bias import Box, Known, Propensity, Subpopulation, Tilt
+from unskew import Target
+from unskew.bias import Box, Known, Propensity, Strata, Subpopulation, Tilt
 from unskew.errors import ConfigError, DataError
 from unskew.records import Pool
 
@@ -442,3 +443,16 @@ def test_bundles_of_very_many_units_say_the_same(monkeypatch):
     bundled = unskew.check_fit(pool, None, weights=weights, features=["x"])
     assert bundled.features[0].statistic == pytest.approx(exact.features[0].statistic, rel=0.2)
     assert bundled.p_value == pytest.approx(exact.p_value, abs=0.1)
+
+
+def test_check_fit_takes_the_fitted_model_and_says_when_nothing_can_be_tested() -> None:
+    rng = np.random.default_rng(0)
+    pool = Pool.from_arrays(
+        np.repeat(["p", "q"], 100), label=rng.choice(["a", "b"], 200), x=rng.normal(size=200)
+    )
+    weights = unskew.debias(pool, Strata("label"), Target.uniform("label"))
+    assert (
+        "fits these features exactly"
+        in unskew.check_fit(pool, weights.estimation.fitted, weights).message
+    )
+    assert unskew.check_fit(pool, None, weights, features=["x"]).p_value > 0.001

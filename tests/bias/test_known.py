@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from two_sources import two_sources
 from unskew import ConfigError, DataError, OverlapError, Pool, Target, debias, debias_weights
 from unskew.bias import Known, Product, Propensity, Strata, Subpopulation, Tilt
 
@@ -240,3 +241,11 @@ def test_an_omega_that_is_no_column_says_what_it_may_be():
     ):
         with pytest.raises(error, match=message):
             debias(pool, Known({"a": given, "b": 1.0}))
+
+
+def test_a_negative_omega_is_shown_as_a_plain_number():
+    with pytest.raises(DataError, match=r"row 0 has -1\.0\."):
+        debias(
+            Pool.from_frame(two_sources().assign(chance=-1.0)),
+            Known({"p": "chance", "q": 1.0}),
+        )

@@ -1,12 +1,15 @@
 """`Product`: joint maximum likelihood, against brute force, stratified oracles and single tilts."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.optimize
 import scipy.special
 
+from two_sources import two_sources
 from unskew import ConfigError, OverlapError, Pool, Target, debias, debias_weights
 from unskew.bias import Box, Known, Product, Propensity, SoftBox, Strata, Subpopulation, Tilt
+from unskew.errors import UnskewWarning, WeakOverlapWarning
 from unskew.weigh.effective_size import add_by_code
 
 MASS = {"cat": 0.6, "dog": 0.4}
@@ -264,3 +267,58 @@ def test_a_constant_of_a_source_changes_no_weight_within_strata():
         for c in (0.0, 300.0)
     ]
     np.testing.assert_allclose(values[1], values[0], rtol=1e-6)
+
+
+HALVES = Target.margins({"label": {"a": 0.5, "b": 0.5}})
+
+
+TILTED = Product(Strata("label"), Tilt(["x"], reference="p"))
+
+
+def test_a_stratum_without_mass_in_a_product_equals_a_pool_without_it():
+    frame = two_sources()
+    inside = (frame["label"] != "c").to_numpy()
+    whole = debias(
+        Pool.from_frame(frame), TILTED, Target.margins({"label": {"a": 0.5, "b": 0.5, "c": 0.0}})
+    )
+    part = debias(Pool.from_frame(frame[inside]), TILTED, HALVES)
+    np.testing.assert_allclose(whole.weight[inside], part.weight, rtol=1e-12)
+    assert whole.weight[~inside].sum() == 0
+    value = frame["x"].to_numpy()
+    assert whole.mean(value).stderr == pytest.approx(part.mean(value[inside]).stderr, rel=1e-12)
+
+
+def test_a_level_that_the_sample_does_not_have_has_no_mass_in_a_product():
+    frame, sample = two_sources(), two_sources(120, seed=1)
+    target = Target.sample(Pool.from_frame(sample[sample["label"] != "c"]))
+    weights = debias(
+        Pool.from_frame(frame), Product(Strata("label"), Tilt(["x"])), target, judge=False
+    )
+    assert weights.weight[(frame["label"] == "c").to_numpy()].sum() == 0
+
+
+def test_a_product_whose_sources_share_no_stratum_is_weak():
+    frame = two_sources()
+    frame["label"] = np.where(frame["source"] == "p", "a", "b")
+    with pytest.warns(WeakOverlapWarning, match="strata"):
+        weights = debias(Pool.from_frame(frame), TILTED, HALVES)
+    assert weights.overlap.verdict == "weak"
+    # Strata alone need no link.
+    assert debias(Pool.from_frame(frame), Strata("label"), HALVES).overlap.verdict == "ok"
+
+
+@pytest.mark.parametrize("model", [TILTED, Product(Strata("label"), Box(["x"]))])
+def test_weak_links_within_strata_are_named(model):
+    # Of 200 images of each source, about 8 lie where the other has images.
+    frame = pd.DataFrame(
+        {
+            "source": np.repeat(["p", "q"], 200),
+            "label": np.tile(["a", "b"], 200),
+            "x": [*np.linspace(0, 100, 200), *np.linspace(96, 196, 200)],
+        }
+    )
+    with pytest.warns(UnskewWarning) as caught:
+        weights = debias(Pool.from_frame(frame), model, HALVES)
+    assert weights.overlap.verdict == "weak"
+    assert weights.overlap.message.startswith("Within strata: ")
+    assert sum(issubclass(each.category, WeakOverlapWarning) for each in caught) == 1

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from two_sources import two_sources
 from unskew import ConfigError, DataError, Pool, Target, choose_bias, debias
 from unskew.bias import Known, Product, Propensity, Strata, Tilt
 from unskew.bias.propensity import split_folds
@@ -164,3 +165,9 @@ def test_what_is_refused():
     lone = pool.frame.assign(source=["lone", *pool.frame["source"].tolist()[1:]])
     with pytest.raises(DataError, match="at least two images"):
         Propensity(["x"], reference="plain").fit(Pool(lone))
+
+
+def test_one_source_that_is_its_own_reference_needs_no_classifier():
+    pool = Pool.from_frame(two_sources().query("source == 'p'"))
+    weights = debias(pool, Propensity(["x"], "boosting"), Target.source("p"), judge=False)
+    np.testing.assert_allclose(weights.sample_weight, 1.0)

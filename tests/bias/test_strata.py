@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from two_sources import two_sources
 from unskew import ConfigError, CoverageError, DataError, Pool, Target, debias, debias_weights
 from unskew.bias import Known, Product, Strata
 from unskew.errors import UnskewWarning
@@ -312,3 +313,19 @@ def test_strata_that_nearly_identify_the_source_are_flagged():
         weights = debias(pool, Strata("mark"), Target.uniform("mark"))
     assert any("identifies the source" in note for note in weights.describe().notes)
     debias(pool, Strata("light"), Target.uniform("light"))
+
+
+def test_missing_labels_of_the_target_sample_are_an_error():
+    frame, sample = two_sources(), two_sources(120, seed=1)
+    sample.loc[3, "label"] = None
+    with pytest.raises(DataError, match=r"label.* 1 of 120 images"):
+        debias(Pool.from_frame(frame), Strata("label"), Target.sample(Pool.from_frame(sample)))
+
+
+def test_one_image_in_every_stratum_shows_no_spread() -> None:
+    frame = pd.DataFrame(
+        {"source": list("ppqqq"), "label": list("abcde"), "x": [1.0, 5.0, 2.0, 9.0, 4.0]}
+    )
+    weights = debias(Pool.from_frame(frame), Strata("label"), Target.uniform("label"))
+    assert weights.mean(frame["x"]).stderr == np.inf
+    assert weights.mean(np.ones(5)).stderr == 0.0

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from two_sources import two_sources
 from unskew import ConfigError, DataError, Pool, Target, choose_bias, debias, debias_weights
 from unskew.bias import Tilt
 from unskew.errors import UnskewWarning, WeakOverlapWarning
@@ -275,3 +276,11 @@ def test_groups_of_the_pool_hold_beside_a_sample_without_groups():
     )
     assert two.value == pytest.approx(one.value, abs=1e-7)
     assert two.stderr == pytest.approx(one.stderr, rel=1e-4)
+
+
+def test_second_degree_of_categories_alone_is_the_first():
+    pool = Pool.from_frame(two_sources())
+    first, second = (
+        debias(pool, Tilt(["label"], reference="p", degree=degree)) for degree in (1, 2)
+    )
+    np.testing.assert_array_equal(first.weight, second.weight)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,25 +11,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from run_data import write_hospitals, write_picture, write_product_photos
+from run_data import (
+    init_vendors,
+    write_hospitals,
+    write_product_photos,
+)
 from unskew.cli.app import app, run_command
 
-pytestmark = pytest.mark.filterwarnings("ignore::unskew.errors.UnskewWarning")
 Captured = pytest.CaptureFixture[str]
 
-
-@pytest.fixture(scope="module")
-def vendors(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two folders of class folders."""
-    folder = tmp_path_factory.mktemp("vendors")
-    rng = np.random.default_rng(0)
-    for vendor, bags in (("north", 20), ("south", 8)):
-        for i in range(30):
-            kind = "bag" if i < bags else "shoe"
-            write_picture(
-                folder / vendor / kind / f"sku{i:03d}.png", rng.uniform(40, 220, 3), rng, side=12
-            )
-    return folder
+pytestmark = pytest.mark.filterwarnings("ignore::unskew.errors.UnskewWarning")
 
 
 def test_every_command_has_help_that_teaches(capsys: Captured) -> None:
@@ -103,28 +93,6 @@ def test_init_writes_what_weigh_runs_unchanged(
     np.testing.assert_allclose(share, 0.5)
 
 
-def test_results_of_another_run_are_not_overwritten_unasked(
-    vendors: Path, tmp_path: Path, capsys: Captured
-) -> None:
-    configuration = tmp_path / "run.toml"
-    run_command(
-        [
-            "init",
-            str(vendors / "north"),
-            str(vendors / "south"),
-            "-o",
-            str(configuration),
-            "--quiet",
-        ]
-    )
-    command = ["weigh", str(configuration), "-o", str(tmp_path / "out"), "--quiet"]
-    assert run_command(command) == 0
-    assert run_command(command) == 2
-    assert "--overwrite" in capsys.readouterr().err
-    assert run_command([*command, "--overwrite"]) == 0
-    assert capsys.readouterr().out == ""
-
-
 def test_a_missing_place_is_named_with_the_nearest(vendors: Path, capsys: Captured) -> None:
     assert run_command(["describe", str(vendors / "nrth")]) == 2
     assert "north" in capsys.readouterr().err
@@ -191,78 +159,8 @@ def test_a_download_without_a_network_is_an_error_in_words(
     assert run_command(["describe", str(tmp_path), "--download"]) in (2, 4)
 
 
-def test_a_function_of_ones_own_lies_beside_the_configuration(
-    vendors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    configuration = tmp_path / "run.toml"
-    run_command(
-        [
-            "init",
-            str(vendors / "north"),
-            str(vendors / "south"),
-            "-o",
-            str(configuration),
-            "--quiet",
-        ]
-    )
-    (tmp_path / "beside_the_run.py").write_text(
-        "def redness(images):\n    return [image[..., 0].mean() for image in images]\n"
-    )
-    text = configuration.read_text().replace(
-        'features = ["brightness"', 'features = ["beside_the_run:redness", "brightness"'
-    )
-    configuration.write_text(text)
-    assert run_command(["weigh", str(configuration), "-o", str(tmp_path / "out"), "--quiet"]) == 0
-    assert "redness" in pd.read_parquet(tmp_path / "out" / "features.parquet").columns
-
-
-def test_margins_of_images_that_have_several_labels(tmp_path: Path) -> None:
-    """`label=cat` says whether an image shows a cat; the shares of several such indicators are
-    reached together, by raking.
-    """
-    rng = np.random.default_rng(0)
-    rows = [
-        {
-            "id": i,
-            "source": "ab"[i % 2],
-            "label": [
-                name
-                for name, share in (("cat", 0.2 + 0.4 * (i % 2)), ("dog", 0.5))
-                if rng.random() < share
-            ],
-        }
-        for i in range(300)
-    ]
-    (tmp_path / "all.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
-    (tmp_path / "run.toml").write_text(
-        '[sources]\nmanifest = "all.jsonl"\nimages = false\nsource = "source"\n'
-        '[target]\nmargins."label=cat" = { 1 = 0.1, 0 = 0.9 }\nmargins."label=dog" = { 1 = 0.7, 0 '
-        "= 0.3 }\n"
-        '[bias]\nfamily = "strata"\nby = ["label=cat", "label=dog"]\n'
-    )
-    assert (
-        run_command(["weigh", str(tmp_path / "run.toml"), "-o", str(tmp_path / "out"), "--quiet"])
-        == 0
-    )
-    table = pd.read_parquet(tmp_path / "out" / "weights.parquet")
-    for name, share in (("cat", 0.1), ("dog", 0.7)):
-        shows = np.array([name in label for label in table["label"]])
-        assert table["weight"][shows].sum() == pytest.approx(share, abs=1e-9)
-
-
 def test_forecast_and_rehearsal(vendors: Path, tmp_path: Path, capsys: Captured) -> None:
-    configuration = tmp_path / "run.toml"
-    run_command(
-        [
-            "init",
-            str(vendors / "north"),
-            str(vendors / "south"),
-            "-o",
-            str(configuration),
-            "--quiet",
-        ]
-    )
+    configuration = init_vendors(vendors, tmp_path)
     capsys.readouterr()
     assert run_command(["forecast", str(configuration), "--json", "-o", str(tmp_path / "out")]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -274,17 +172,7 @@ def test_forecast_and_rehearsal(vendors: Path, tmp_path: Path, capsys: Captured)
 
 
 def test_split_and_its_use(vendors: Path, tmp_path: Path, capsys: Captured) -> None:
-    configuration = tmp_path / "run.toml"
-    run_command(
-        [
-            "init",
-            str(vendors / "north"),
-            str(vendors / "south"),
-            "-o",
-            str(configuration),
-            "--quiet",
-        ]
-    )
+    configuration = init_vendors(vendors, tmp_path)
     command = [
         "split",
         str(configuration),
@@ -311,92 +199,19 @@ def test_split_and_its_use(vendors: Path, tmp_path: Path, capsys: Captured) -> N
 
 @pytest.mark.parametrize("to", ["csv", "jsonl", "class-weights"])
 def test_export(to: str, vendors: Path, tmp_path: Path) -> None:
-    configuration = tmp_path / "run.toml"
-    run_command(
-        [
-            "init",
-            str(vendors / "north"),
-            str(vendors / "south"),
-            "-o",
-            str(configuration),
-            "--quiet",
-        ]
-    )
+    configuration = init_vendors(vendors, tmp_path)
     run_command(["weigh", str(configuration), "-o", str(tmp_path / "out"), "--quiet"])
     assert run_command(["export", str(tmp_path / "out"), "--to", to]) == 0
     assert run_command(["export", str(tmp_path / "nothing"), "--to", to]) in (2, 4)
 
 
 def test_report_again_is_the_same_page(vendors: Path, tmp_path: Path) -> None:
-    configuration = tmp_path / "run.toml"
-    run_command(
-        [
-            "init",
-            str(vendors / "north"),
-            str(vendors / "south"),
-            "-o",
-            str(configuration),
-            "--quiet",
-        ]
-    )
+    configuration = init_vendors(vendors, tmp_path)
     run_command(["weigh", str(configuration), "-o", str(tmp_path / "out"), "--quiet"])
     first = (tmp_path / "out" / "report.html").read_text()
     (tmp_path / "out" / "report.html").unlink()
     assert run_command(["report", str(tmp_path / "out")]) == 0
     assert (tmp_path / "out" / "report.html").read_text() == first
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_read_only_folder_is_said_before_the_work(tmp_path: Path, capsys: Captured) -> None:
-    configuration = write_hospitals(tmp_path)
-    closed = tmp_path / "closed"
-    closed.mkdir(mode=0o500)
-    assert run_command(["weigh", str(configuration), "-o", str(closed / "out")]) == 4
-    assert "read-only" in capsys.readouterr().err
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full stands for a full disk")
-def test_a_full_disk_is_an_error_in_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
-) -> None:
-    configuration = write_hospitals(tmp_path)
-
-    def full(*_: object, **__: object) -> None:
-        with open("/dev/full", "w") as file:
-            file.write("x" * 100_000)
-
-    monkeypatch.setattr("unskew.runs.output.write_frame", full)
-    assert run_command(["weigh", str(configuration), "-o", str(tmp_path / "out"), "--quiet"]) == 4
-    shown = capsys.readouterr().err
-    assert "No space left" in shown
-    assert "Traceback" not in shown
-
-
-def test_ctrl_c_says_how_to_go_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
-) -> None:
-    configuration = write_hospitals(tmp_path)
-
-    def stopped(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("unskew.runs.pipeline.weigh_splits", stopped)
-    assert run_command(["weigh", str(configuration), "-o", str(tmp_path / "out"), "--quiet"]) == 130
-    assert "run the same command again" in capsys.readouterr().err
-    assert not list(tmp_path.glob("out/*"))
-
-
-def test_a_bug_of_ours_is_exit_code_1(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
-) -> None:
-    configuration = write_hospitals(tmp_path)
-
-    def broken(*_: object, **__: object) -> None:
-        raise ZeroDivisionError("a bug")
-
-    monkeypatch.setattr("unskew.runs.pipeline.weigh_splits", broken)
-    assert run_command(["weigh", str(configuration), "-o", str(tmp_path / "out")]) == 1
-    assert "bug in unskew" in capsys.readouterr().err
 
 
 def test_the_program_itself(tmp_path: Path) -> None:
@@ -407,3 +222,29 @@ def test_the_program_itself(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+def test_every_command_that_ends_well_prints_json(
+    table: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.chdir(table.parent)
+    for command in (
+        ["describe", "t.csv"],
+        ["init", "t.csv", "-o", "new.toml"],
+        ["check", "run.toml"],
+        ["weigh", "new.toml", "-o", "out"],
+        ["verify", "out"],
+        ["report", "out"],
+        ["split", "run.toml"],
+        *[["export", "out", "--to", to] for to in ("csv", "jsonl", "class-weights")],
+    ):
+        assert run_command([*command, "--json"]) == 0, command
+        assert json.loads(capsys.readouterr().out), command
+
+
+def test_files_into_folders_that_are_not_there(table: Path, capsys: Captured) -> None:
+    for command in (["init", str(table.parent / "t.csv")], ["split", str(table)]):
+        assert run_command([*command, "-o", str(table.parent / "nowhere" / "new")]) == 2
+        assert "there is no folder" in capsys.readouterr().err
+        assert run_command([*command, "-o", str(table.parent), "--overwrite"]) == 2
+        assert "is a folder" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import os
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,9 @@ from hypothesis import strategies as st
 
 from config_files import MINIMAL, fill_folder, save
 from raising import refused
+from run_data import TABLE_SOURCES, write_table_run
 from unskew import ConfigError, DataError
+from unskew.cli.app import run_command
 from unskew.config.run_config import make_config, read_config
 
 
@@ -733,3 +736,15 @@ def test_any_settings_are_read_or_are_a_configuration_error(tmp_path_factory, se
         make_config(settings, folder)
     except ConfigError as error:
         assert error.problems  # noqa: PT017  (the error is one of two right outcomes)
+
+
+def test_what_a_missing_key_expects_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = write_table_run(tmp_path)
+    table.write_text(TABLE_SOURCES + '\n[bias]\nfamily = "known"\n')
+    assert run_command(["check", str(table)]) == 2
+    first = capsys.readouterr().err.splitlines()[0]
+    assert "{source: column | function | number}" in first
+    assert "``" not in first
+    assert len(first) < 250

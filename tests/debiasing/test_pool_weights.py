@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 
 from raising import refused
+from two_sources import two_sources
 from unskew import ConfigError, CoverageError, DataError, Pool, Target, debias
 from unskew.bias import Box, Known, Product, Propensity, Strata, Subpopulation, Tilt
 from unskew.debiasing.fitted_rows import evaluate_fitted
-from unskew.errors import UnskewWarning
+from unskew.errors import UnskewWarning, WeakOverlapWarning
 
 MARGIN = Target.margins({"label": {"cat": 0.5, "dog": 0.5}})
 CASES = {
@@ -244,3 +245,41 @@ def test_weights_beside_a_sample_are_the_same_from_the_solvers_rows_and_from_ome
     np.testing.assert_allclose(weights.solution.log_normalizer, log_normalizer, rtol=1e-9)
     assert weights.estimation.log_total == pytest.approx(log_total, rel=1e-9)
     assert weights.weight.sum() == pytest.approx(1.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("model", [Strata("label"), Tilt(["label"])])
+def test_a_missing_column_is_named_with_the_table_that_lacks_it(model):
+    frame, sample = two_sources(), two_sources(120, seed=1)
+    with pytest.raises(DataError, match=r"the pool.*'label'"):
+        debias(
+            Pool.from_frame(frame.drop(columns="label")),
+            model,
+            Target.sample(Pool.from_frame(sample)),
+        )
+    with pytest.raises(DataError, match=r"the target's sample.*'label'"):
+        debias(
+            Pool.from_frame(frame),
+            model,
+            Target.sample(Pool.from_frame(sample.drop(columns="label"))),
+        )
+
+
+def test_a_weak_link_is_warned_of_once():
+    frame = two_sources()
+    frame["x"] += np.where(frame["source"] == "q", 6.0, 0.0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        debias(Pool.from_frame(frame), Tilt(["x"], reference="p"))
+    assert sum(issubclass(each.category, WeakOverlapWarning) for each in caught) == 1
+
+
+def test_groups_in_the_pool_but_not_in_the_sample() -> None:
+    import unskew
+
+    rng = np.random.default_rng(0)
+    pool = unskew.Pool.from_arrays(
+        rng.choice(["a", "b"], 120), z=rng.normal(size=120), group=[f"g{at}" for at in range(120)]
+    )
+    sample = unskew.Pool.from_arrays(["t"] * 60, z=rng.normal(size=60))
+    weights = unskew.debias(pool, unskew.bias.Tilt(["z"]), unskew.Target.sample(sample))
+    assert weights.ess_groups is not None

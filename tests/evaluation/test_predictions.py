@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from evaluation.judging import judge, make_case, sklearn_values
 from raising import refused
 from unskew.errors import ConfigError
+from unskew.evaluation.predictions import evaluate_predictions
 
 
 def test_an_evaluation_is_shown_in_a_few_lines() -> None:
@@ -80,3 +83,63 @@ def test_impossible_options_are_errors(table: pd.DataFrame, predictions: pd.Data
     for option, value in (("replicates", -1), ("level", 1.0), ("seed", -1)):
         with refused(ConfigError, option=option, value=value):
             judge(table, predictions, **{option: value})
+
+
+def _judged(n: int = 400, **options: Any) -> Any:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"id": np.arange(n), "source": ["s"] * n, "label": np.where(np.arange(n) % 2, "dog", "cat")}
+    )
+    light = np.where(np.arange(n) % 4 < 2, "dim", "bright")
+    wrong = rng.random(n) < np.where((frame["label"] == "dog") & (light == "dim"), 0.5, 0.1)
+    said = np.where(wrong, np.where(frame["label"] == "dog", "cat", "dog"), frame["label"])
+    table = frame.assign(sample_weight=rng.uniform(0.5, 1.5, n))
+    predictions = pd.DataFrame({"id": frame["id"], "prediction": said, "light": light})
+    return table, predictions, evaluate_predictions(table, predictions, replicates=60, **options)
+
+
+def test_every_combination_of_two_columns_and_the_worst_of_them() -> None:
+    table, predictions, found = _judged(by=["label*light"])
+    part = found.breakdown("label*light")
+    assert [cell.name for cell in part.cells] == [
+        "cat × bright",
+        "cat × dim",
+        "dog × bright",
+        "dog × dim",
+    ]
+    for cell in part.cells:
+        label, light = cell.name.split(" × ")
+        rows = (table["label"] == label) & (predictions["light"] == light)
+        right = (predictions["prediction"] == table["label"])[rows]
+        assert cell.figures["accuracy"].value == pytest.approx(
+            np.average(right, weights=table["sample_weight"][rows])
+        )
+    assert part.worst.where == "dog × dim"
+    assert part.worst.value == part.cells[3].figures["accuracy"].value
+    low, high = part.worst.interval
+    assert low < part.worst.value < high
+    # The worst class is the worst cell of the breakdown by class.
+    assert found.breakdown("label").worst.value == pytest.approx(
+        found.overall.figures["worst_class"].value
+    )
+    with pytest.raises(ConfigError, match="--by nothing"):
+        _judged(by=["label*nothing"])
+
+
+def test_cells_that_are_hardly_known_are_no_worst_group() -> None:
+    n = 200
+    table = pd.DataFrame(
+        {
+            "id": np.arange(n),
+            "source": ["s"] * n,
+            "label": ["cat", "dog"] * (n // 2),
+            "sample_weight": 1.0,
+        }
+    )
+    place = np.array(["a", "b"] * (n // 2), dtype=object)
+    place[:2] = "rare"
+    said = table["label"].where(np.arange(n) % 10 != 2, "dog").where(place != "rare", "neither")
+    predictions = pd.DataFrame({"id": table["id"], "prediction": said, "place": place})
+    part = evaluate_predictions(table, predictions, by=["place"], replicates=20).breakdown("place")
+    assert {cell.name: cell.figures["accuracy"].value for cell in part.cells}["rare"] == 0.0
+    assert part.worst.where == "a"

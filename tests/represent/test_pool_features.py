@@ -1,5 +1,9 @@
 """represent_images from end to end: columns, unusable images, several pools, jobs, order."""
 
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -16,6 +20,7 @@ from unskew.represent.base import Needs, Representation
 from unskew.represent.color import border_hsv, brightness, colourfulness, contrast, mean_hsv
 from unskew.represent.pool_features import represent_images
 from unskew.represent.texture import noise, sharpness
+from unskew.sources.files import FileImages
 
 CHEAP = [
     "border_hsv",
@@ -320,3 +325,68 @@ def test_bad_calls_are_refused(tmp_path: Path) -> None:
         represent_images([], "brightness")
     with pytest.raises(ConfigError, match="Did you mean 'brightness'"):
         represent_images(pool, "britness")
+
+
+def test_the_limit_of_pixels_can_be_raised(tmp_path: Path) -> None:
+    for at in range(3):
+        (tmp_path / f"{at}.png").write_bytes(encoded(np.full((20, 30), 51, dtype=np.uint8), "PNG"))
+    pool = Pool.from_folders({"n": tmp_path})
+    assert len(represent_images(pool, "brightness", max_pixels=600)) == 3
+    few = pool.with_columns({})
+    (tmp_path / "0.png").write_bytes(encoded(np.full((20, 31), 51, dtype=np.uint8), "PNG"))
+    assert represent_images(few, "brightness", max_pixels=600, tolerance=0.5).set_aside[
+        "id"
+    ].tolist() == ["n/0.png"]
+    assert len(represent_images(few, "brightness", max_pixels=620)) == 3
+
+
+@contextmanager
+def _unprivileged() -> Iterator[None]:
+    """As somebody who may not read everything: root may."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_files_without_permission_and_files_that_vanish_leave_with_their_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The columns of the others stay beside their ids."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        for at in range(8):
+            (folder / f"{at}.png").write_bytes(
+                encoded(np.full((8, 8), 30 * at, dtype=np.uint8), "PNG")
+            )
+        (folder / "2.png").chmod(0)
+        pool = Pool.from_folders({"n": folder})
+        read = FileImages.read
+
+        def vanishing(images: FileImages, row: int) -> bytes:
+            if str(images.paths[row]).endswith("5.png"):
+                (folder / "5.png").unlink(missing_ok=True)  # between being listed and being read
+            return read(images, row)
+
+        monkeypatch.setattr(FileImages, "read", vanishing)
+        represent_images(
+            Pool.from_arrays(["a"], images=random_pixels(16, 16, n=1)), "brightness"
+        )  # loads what only its owner may
+        os.chown(folder, 65534, -1) if os.geteuid() == 0 else None
+        with _unprivileged():
+            found = represent_images(pool, "brightness", tolerance=0.5, jobs=2)
+    assert found.set_aside["id"].tolist() == ["n/2.png", "n/5.png"]
+    assert "permission" in found.set_aside["reason"][0]
+    assert (
+        "no such file" in found.set_aside["reason"][1]
+        or "not there" in found.set_aside["reason"][1]
+    )
+    assert found.frame["id"].tolist() == [f"n/{at}.png" for at in (0, 1, 3, 4, 6, 7)]
+    np.testing.assert_allclose(
+        found.frame["brightness"], np.array([0, 1, 3, 4, 6, 7]) * 30 / 255, atol=1e-12
+    )

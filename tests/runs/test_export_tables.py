@@ -3,97 +3,28 @@ nothing is overwritten unasked.
 """
 
 import csv
-import io
 import json
 import re
-import tarfile
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from export_pools import Held, export_pool, picture, shard_members, weights_of
 from unskew import ConfigError, DataError, Pool, Target
 from unskew.bias import Strata
 from unskew.debiasing.by_split import weigh_splits
-from unskew.errors import ImageError
-from unskew.records.images import Images
 from unskew.runs.export_tables import PLACES, export_run, export_weights
 from unskew.weigh.weights_table import (
     COLUMNS,
-    join_weights,
     read_weights_table,
     write_weights_table,
 )
 
 
-@dataclass
-class Held(Images):
-    """Images in memory: bytes, arrays, or None for one that has vanished."""
-
-    held: list
-
-    def __len__(self):
-        return len(self.held)
-
-    def read(self, row):
-        if self.held[row] is None:
-            raise ImageError("the file is gone")
-        return self.held[row]
-
-    def take(self, rows):
-        return Held([self.held[row] for row in rows])
-
-
-def _picture(shade, format="JPEG", mode="RGB"):
-    from PIL import Image
-
-    file = io.BytesIO()
-    Image.new(mode, (6, 4), shade if mode == "L" else (shade, 10, 20)).save(file, format=format)
-    return file.getvalue()
-
-
-def _pool(splits=("train", "train", "validation", "test")):
-    """Eight images: JPEG, PNG, arrays in colour and in grey, WebP, two labels, hostile names."""
-    held = [
-        *(
-            _picture(10),
-            _picture(20, "PNG"),
-            np.full((4, 6, 3), 30, np.uint8),
-            np.full((4, 6, 1), 40, np.uint8),
-        ),
-        *(_picture(50, "WEBP"), _picture(60), _picture(70), _picture(80, "TIFF")),
-    ]
-    ids = [
-        "a/x.jpg",
-        "a/x.png",
-        '=HYPERLINK("evil")',
-        "b/ü, \"'\n.jpg",
-        "test/1.jpg",
-        "train/2.jpg",
-        "b/../c",
-        "<script>",
-    ]
-    frame = pd.DataFrame(
-        {
-            "id": ids,
-            "source": list("aabbabab"),
-            "label": ["cat", "dog"] * 4,
-            "path": [f"{value}.file" for value in ids],
-            "split": np.repeat(splits, 2) if splits else None,
-        }
-    )
-    return Pool(frame if splits else frame.drop(columns="split"), Held(held))
-
-
-def _table(pool):
-    split = weigh_splits(pool, Strata("label"), Target.margins({"label": {"cat": 0.8, "dog": 0.2}}))
-    joined = join_weights(pool, split.frame())
-    return joined.reindex(columns=list(COLUMNS))
-
-
 def test_csv_and_jsonl_hold_every_row_and_digit(tmp_path):
-    table = _table(_pool())
+    table = weights_of(export_pool())
     for to in ("csv", "jsonl"):
         assert export_weights(table, to, tmp_path / to, guard_formulas=False).images == 8
     with (tmp_path / "csv").open(newline="", encoding="utf-8") as file:
@@ -111,7 +42,7 @@ def test_csv_and_jsonl_hold_every_row_and_digit(tmp_path):
 
 
 def test_lists_of_labels_are_json_in_a_cell_and_lists_in_jsonl(tmp_path):
-    table = _table(_pool()).assign(
+    table = weights_of(export_pool()).assign(
         label=pd.Series([["cat", "dog"], [], None, ["owl"]] * 2, dtype=object)
     )
     export_weights(table, "csv", tmp_path / "w.csv")
@@ -126,7 +57,7 @@ def test_lists_of_labels_are_json_in_a_cell_and_lists_in_jsonl(tmp_path):
 
 def test_cells_that_a_spreadsheet_would_run_are_made_harmless(tmp_path):
     hostile = ["=1+1", "+cmd", "-2+3", "@sum", "\tx", "-1", "+2.5e3", "a=b"]
-    table = _table(_pool()).assign(label=hostile)
+    table = weights_of(export_pool()).assign(label=hostile)
     done = export_weights(table, "csv", tmp_path / "w.csv")
     with (tmp_path / "w.csv").open(newline="", encoding="utf-8") as file:
         read = list(csv.DictReader(file))
@@ -154,7 +85,7 @@ def test_class_weights_are_the_closed_form_in_every_split(tmp_path):
     """Post-stratified weights are n p(y)/N_y: two labels, half of the images each, p = 0.8 and
     0.2.
     """
-    table = _table(_pool())
+    table = weights_of(export_pool())
     export_weights(table, "class-weights", tmp_path / "c.json")
     found = json.loads((tmp_path / "c.json").read_text())
     assert list(found) == ["train", "validation", "test"]
@@ -164,12 +95,12 @@ def test_class_weights_are_the_closed_form_in_every_split(tmp_path):
     read = pd.read_csv(tmp_path / "c.csv")
     assert read[["split", "label"]].to_numpy().tolist()[:2] == [["train", "cat"], ["train", "dog"]]
     assert read["weight"][0] == found["train"]["cat"]
-    export_weights(_table(_pool(splits=None)), "class-weights", tmp_path / "one.json")
+    export_weights(weights_of(export_pool(splits=None)), "class-weights", tmp_path / "one.json")
     assert list(json.loads((tmp_path / "one.json").read_text())) == ["all"]
 
 
 def test_weights_that_depend_on_more_than_the_label_have_no_class_weights(tmp_path):
-    table = _table(_pool())
+    table = weights_of(export_pool())
     changed = table.assign(
         sample_weight=np.where(table["id"] == "a/x.png", 0.9, table["sample_weight"])
     )
@@ -199,113 +130,9 @@ def test_weights_that_depend_on_more_than_the_label_have_no_class_weights(tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    "splits", [("train", "train", "validation", "test"), ("fit", "fit", "judge", "judge"), None]
-)
-@pytest.mark.filterwarnings("ignore")
-def test_hugging_face_reads_the_folder_with_images_and_weights(tmp_path, splits, monkeypatch):
-    datasets = pytest.importorskip("datasets")
-    monkeypatch.setenv("HF_DATASETS_OFFLINE", "1")
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    pool = _pool(splits)
-    table = _table(pool)
-    export_weights(table, "hf", tmp_path / "out", pool=pool)
-    loads = [datasets.load_dataset(str(tmp_path / "out"), cache_dir=str(tmp_path / "cache"))]
-    if splits is None or "test" in splits:  # the names that imagefolder knows
-        loads.append(
-            datasets.load_dataset(
-                "imagefolder", data_dir=str(tmp_path / "out"), cache_dir=str(tmp_path / "cache2")
-            )
-        )
-    names = dict.fromkeys(splits or ["train"])
-    for loaded in loads:
-        assert set(loaded) == set(names)
-        rows = {row["id"]: row for name in names for row in loaded[name]}
-        assert set(rows) == set(table["id"])
-        for at, expected in enumerate(table.to_dict("records")):
-            row = rows[expected["id"]]
-            assert row["weight"] == expected["weight"]
-            assert row["label"] == expected["label"]
-            assert row["sample_weight"] == expected["sample_weight"]
-            assert splits is None or row["split"] == expected["split"]
-            assert (
-                abs(int(np.asarray(row["image"].convert("RGB"))[0, 0, 0]) - 10 * (at + 1)) <= 4
-            )  # JPEG and WebP lose a little
-
-
-def _members(path):
-    with tarfile.open(path) as tar:
-        return [(member.name, tar.extractfile(member).read()) for member in tar.getmembers()]
-
-
-def test_shards_follow_the_rules_of_webdataset(tmp_path):
-    """Files of one image lie side by side and share what stands before the first dot; .cls is a
-    number, .json has id and weight.
-    """
-    pool = _pool()
-    table = _table(pool).set_index("id")
-    export_weights(table.reset_index(), "webdataset", tmp_path / "out", pool=pool)
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        *("classes.json", "test-000000.tar", "train-000000.tar", "validation-000000.tar"),
-    ]
-    classes = json.loads((tmp_path / "out/classes.json").read_text())
-    assert classes == ["cat", "dog"]
-    seen = []
-    for name in ("train", "validation", "test"):
-        members = _members(tmp_path / f"out/{name}-000000.tar")
-        keys = [each.split(".")[0] for each, _ in members]
-        assert all(re.fullmatch(r"[0-9a-f]{20}\.(cls|json|jpg|png)", each) for each, _ in members)
-        assert [key for at, key in enumerate(keys) if at == 0 or keys[at - 1] != key] == sorted(
-            set(keys)
-        )
-        for key in sorted(set(keys)):
-            files = {each.split(".")[1]: data for each, data in members if each.startswith(key)}
-            row = json.loads(files["json"])
-            assert len(files) == 3
-            assert classes[int(files["cls"])] == row["label"] == table.loc[row["id"], "label"]
-            assert row["weight"] == table.loc[row["id"], "weight"]
-            assert row["split"] == name
-            seen.append(row["id"])
-            raw = pool.images.read(pool.frame["id"].tolist().index(row["id"]))
-            if isinstance(raw, bytes) and raw[:3] == b"\xff\xd8\xff":
-                assert files["jpg"] == raw
-    assert sorted(seen) == sorted(table.index)
-
-
-def test_the_same_images_give_the_same_shards_whatever_their_order_and_no_shard_is_too_large(
-    tmp_path,
-):
-    rng = np.random.default_rng(0)
-    pool = Pool(
-        pd.DataFrame({"id": range(60), "source": "s"}),
-        Held([rng.integers(0, 256, (12, 12, 3), dtype=np.uint8) for _ in range(60)]),
-    )
-    table = pd.DataFrame(
-        {"id": range(60), "weight": 1 / 60, "sample_weight": 1.0, "source": "s"}
-    ).reindex(columns=list(COLUMNS))
-    export_weights(table, "webdataset", tmp_path / "a", pool=pool, shard_bytes=20_000)
-    order = rng.permutation(60)
-    export_weights(
-        table.iloc[order].reset_index(drop=True),
-        "webdataset",
-        tmp_path / "b",
-        pool=pool.take(rng.permutation(60)),
-        shard_bytes=20_000,
-    )
-    shards = sorted(path.name for path in (tmp_path / "a").glob("*.tar"))
-    assert shards == [f"train-{number:06d}.tar" for number in range(len(shards))]
-    assert len(shards) > 3
-    for name in shards:
-        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
-        members = _members(tmp_path / "a" / name)
-        assert sum(512 + -(-len(data) // 512) * 512 for _, data in members) <= 20_000
-        assert not any(each.endswith(".cls") for each, _ in members)  # no labels
-    assert sum(len(_members(tmp_path / "a" / name)) for name in shards) == 120
-
-
 def test_what_is_there_is_not_replaced_unasked_and_a_failed_export_leaves_it_as_it_was(tmp_path):
-    pool = _pool()
-    table = _table(pool)
+    pool = export_pool()
+    table = weights_of(pool)
     for to in PLACES:
         place = tmp_path / to
         export_weights(table, to, place, pool=pool)
@@ -344,8 +171,8 @@ class Interrupted(Held):
 
 
 def test_an_interrupted_export_leaves_nothing(tmp_path):
-    pool = _pool()
-    table = _table(pool)
+    pool = export_pool()
+    table = weights_of(pool)
     stopped = Pool(pool.frame, Interrupted([*pool.images.held[:7], None]))
     for to in ("hf", "webdataset"):
         with pytest.raises(KeyboardInterrupt):
@@ -354,8 +181,8 @@ def test_an_interrupted_export_leaves_nothing(tmp_path):
 
 
 def test_what_cannot_be_exported_is_said(tmp_path):
-    pool = _pool()
-    table = _table(pool)
+    pool = export_pool()
+    table = weights_of(pool)
     with pytest.raises(ConfigError, match=r"got 'json'\. Did you mean 'jsonl'"):
         export_weights(table, "json", tmp_path / "x")
     with pytest.raises(DataError, match="hf holds the images themselves"):
@@ -383,8 +210,8 @@ def test_what_cannot_be_exported_is_said(tmp_path):
 
 
 def test_a_run_is_exported_beside_its_weights(tmp_path):
-    pool = _pool()
-    table = _table(pool)
+    pool = export_pool()
+    table = weights_of(pool)
     write_weights_table(pool, table, tmp_path / "weights.parquet")
     for to, name in PLACES.items():
         assert export_run(tmp_path, to, read_pool=lambda: pool).path == tmp_path / name
@@ -401,7 +228,7 @@ def test_images_of_a_run_are_found_by_its_configuration(tmp_path):
             for number in range(3):
                 (data / source / label).mkdir(parents=True, exist_ok=True)
                 (data / source / label / f"{number}.jpg").write_bytes(
-                    _picture(10 + 100 * at + number)
+                    picture(10 + 100 * at + number)
                 )
     out.mkdir()
     (out / "run.toml").write_text(
@@ -415,7 +242,7 @@ def test_images_of_a_run_are_found_by_its_configuration(tmp_path):
         out / "weights.parquet",
     )
     export_run(out, "webdataset")
-    members = _members(out / "webdataset" / "train-000000.tar")
+    members = shard_members(out / "webdataset" / "train-000000.tar")
     assert len(members) == 36
     images = {
         json.loads(data)["id"]: key.split(".")[0] for key, data in members if key.endswith(".json")

@@ -85,9 +85,9 @@ def test_source_of_the_wrong_length(form) -> None:
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        (["attic", "barn", "loft"], "no column of omega stands for: 'loft'"),
-        ([0, 1, 7], "no column of omega stands for: 7"),
-        ([0, 1, -1], "no column of omega stands for: -1"),
+        (["attic", "barn", "loft"], "no column of omega: 'loft'"),
+        ([0, 1, 7], "no column of omega: 7"),
+        ([0, 1, -1], "no column of omega: -1"),
         (["attic", "barn", None], "missing .* for 1 images"),
         ([0.0, 1.0, np.nan], "missing .* for 1 images"),
         (["attic", 1, "barn"], "different types"),

@@ -1,34 +1,42 @@
-"""What `unskew train` says of classes, weights and options before it trains."""
+"""The model card: its content, and that no name in it is markup."""
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any, cast
+from pathlib import Path
 
-import numpy as np
-
-from unskew.training.run import Preparation
+from training_runs import read_json
+from unskew.training.model_card import escape_markdown
 
 
-def _prepared(label: list[int], weight: list[float], n_train: int) -> Preparation:
-    """Classes cat, dog, fox; the first images are train."""
-    training = SimpleNamespace(
-        splits=SimpleNamespace(train="train"),
-        label=np.array(label),
-        classes=("cat", "dog", "fox"),
-        rows=lambda split: np.arange(n_train),
+def test_names_are_no_markup_in_a_card() -> None:
+    assert escape_markdown("<script>alert(1)</script>") == "\\<script\\>alert(1)\\</script\\>"
+    assert escape_markdown("a|b\n# [x](../y) *z* `q`") == "a\\|b \\# \\[x\\](../y) \\*z\\* \\`q\\`"
+    assert escape_markdown("a\x1b[31m") == "a\\x1b\\[31m".replace("\\x", "\\\\x")
+
+
+def test_the_card_tells_what_where_and_for_whom(shapes: Path) -> None:
+    card, record = (
+        (shapes / "results" / "model-card.md").read_text(),
+        read_json(shapes / "results" / "training.json"),
     )
-    nothing = cast(Any, None)
-    arm = SimpleNamespace(name="debiased", weight=np.array(weight))
-    return Preparation(nothing, cast(Any, training), nothing, cast(Any, (arm,)), nothing, {})
-
-
-def test_classes_that_train_cannot_teach_are_said_with_the_reason() -> None:
-    end = "such a class cannot be learned, and predictions of it mean nothing."
-    assert _prepared([0, 1, 2], [1, 1, 1], 3).unlearned() == []
-    assert _prepared([0, 1, 0, 2], [1, 1, 1, 1], 3).unlearned() == [
-        f"train has no image of fox: {end}"
-    ]
-    assert _prepared([0, 1, 2, 2], [1, 1, 0, 0], 4).unlearned() == [
-        f"All images of fox (2) in train have weight 0 (debiased): {end}"
-    ]
+    for word in (
+        "disc, square",
+        "16 × 16 pixels",
+        "day",
+        "night",
+        "Strata",
+        "equally weighted",
+        "conditional on the bias model",
+        "torch",
+    ):
+        assert word in card
+    gap = read_json(shapes / "results" / "metrics.json")["gains"]["naive"]["accuracy"]
+    assert (
+        "| {:+.1f} | {:+.1f} to {:+.1f} |".format(
+            *(100 * each for each in (gap["value"], *gap["interval"]))
+        )
+        in card
+    )
+    assert record["fingerprints"]["images"] in card
+    assert record["fingerprints"]["weights of debiased"] in card
+    assert record["status"] == "finished"

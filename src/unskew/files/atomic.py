@@ -14,115 +14,124 @@ from unskew.errors import ConfigError, DataError
 
 @contextmanager
 def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yields a path beside ``path`` to write to; it takes the place of ``path`` when the block ends
-    well and is removed when not.
+    """Yield a temporary path to write to, which replaces ``path`` if the block succeeds.
 
-    A full disk, a read-only folder and a missing one are a `DataError` in words.
+    If the block fails, the temporary file is removed and ``path`` stays as it was. A full disk or
+    a missing or read-only folder raises a `DataError`.
     """
     target = Path(path)
-    if not target.parent.is_dir():
-        raise DataError(f"{target} cannot be written: there is no folder {str(target.parent)!r}.")
-    # Threads of one process may write the same file at the same time; the last one wins, whole.
-    beside = target.with_name(f".{target.name}.{os.getpid()}-{threading.get_ident()}.part")
+    _check_parent(target)
+    # Threads of one process may write the same file at the same time: the last one wins.
+    thread = f"{os.getpid()}-{threading.get_ident()}"
+    temporary = target.with_name(f".{target.name}.{thread}.part")
     try:
-        yield beside
-        beside.replace(target)
+        yield temporary
+        temporary.replace(target)
     except OSError as error:
-        raise DataError(
-            f"{target} cannot be written ({error.strerror or error}); what was there before is "
-            "untouched."
-        ) from error
+        raise _cannot_write(target, error) from error
     finally:
-        # The folder itself may be read-only, or gone; the first error is the one to show.
+        # The folder itself may be read-only or gone: the first error is the one to show.
         with suppress(OSError):
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write UTF-8 text, whole or not at all."""
-    with written_whole(path) as beside:
-        beside.write_text(text, encoding="utf-8")
+    """Write UTF-8 text atomically."""
+    with written_whole(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 @contextmanager
 def written_together(folder: str | os.PathLike[str], names: Iterable[str]) -> Iterator[Path]:
-    """Yields a new folder inside ``folder`` to write to; when the block ends well, its files take
-    their places in ``folder``, one after the other and at once, and those of ``names`` that were
-    not written go: files of two runs are never mixed. Other files are left alone.
+    """Yield a temporary folder whose files move into ``folder`` if the block succeeds.
+
+    Those of ``names`` that were not written are deleted from ``folder``, so that files of two runs
+    are never mixed. Other files stay as they are. If the block fails, nothing changes.
     """
     target = Path(folder)
-    beside, is_new = target / ".unfinished", not target.exists()
+    temporary, is_new = target / ".unfinished", not target.exists()
     try:
         target.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(beside, ignore_errors=True)
-        beside.mkdir()
-        yield beside
-        written = sorted(each.name for each in beside.iterdir())
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir()
+        yield temporary
+        written = sorted(file.name for file in temporary.iterdir())
         for name in written:
-            (beside / name).replace(target / name)
+            (temporary / name).replace(target / name)
         for name in set(names) - set(written):
             (target / name).unlink(missing_ok=True)
     except OSError as error:
-        raise DataError(
-            f"{target} cannot be written ({error.strerror or error}); what was there before is "
-            "untouched."
-        ) from error
+        raise _cannot_write(target, error) from error
     except DataError as error:
-        # The folder within is nobody's business, and gone.
-        raise DataError(str(error).replace(str(beside), str(target))) from error
+        # The temporary folder is gone, and its name would only puzzle.
+        message = str(error).replace(str(temporary), str(target))
+        if "path" in error.facts:
+            error.facts["path"] = error.facts["path"].replace(str(temporary), str(target))
+        raise DataError(message, **error.facts) from error
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
         if is_new:
-            with suppress(OSError):  # it is not empty where all went well
+            with suppress(OSError):  # not empty after a success
                 target.rmdir()
-
-
-def nearest_existing(path: str | os.PathLike[str]) -> Path:
-    """The path itself, or the first above it that is there."""
-    place = Path(path).absolute()
-    while not place.exists():
-        place = place.parent
-    return place
-
-
-def may_write(folder: str | os.PathLike[str]) -> bool:
-    """May files be written into this folder, or it be made?"""
-    return os.access(nearest_existing(folder), os.W_OK | os.X_OK)
 
 
 @contextmanager
 def folder_written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yields a new folder beside ``path`` to fill; it takes the place of ``path`` when the block
-    ends well and is removed when not.
+    """Yield a temporary folder to fill, which replaces ``path`` if the block succeeds.
 
-    What was at ``path`` before is moved aside and deleted only when the new folder is in its place.
+    What was at ``path`` is moved aside first and deleted only after the new folder has replaced it.
     """
     target = Path(path)
-    if not target.parent.is_dir():
-        raise DataError(f"{target} cannot be written: there is no folder {str(target.parent)!r}.")
-    beside, old = (
-        target.with_name(f".{target.name}.{os.getpid()}.{word}") for word in ("part", "old")
+    _check_parent(target)
+    temporary, old = (
+        target.with_name(f".{target.name}.{os.getpid()}.{suffix}") for suffix in ("part", "old")
     )
     try:
-        shutil.rmtree(beside, ignore_errors=True)
-        beside.mkdir()
-        yield beside
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir()
+        yield temporary
         if target.exists():
             target.replace(old)
         try:
-            beside.replace(target)
+            temporary.replace(target)
         except OSError:
             if old.exists():
                 old.replace(target)
             raise
     except OSError as error:
-        raise DataError(
-            f"{target} cannot be written ({error.strerror or error}); what was there before is "
-            "untouched."
-        ) from error
+        raise _cannot_write(target, error) from error
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
+
+
+def _check_parent(target: Path) -> None:
+    if not target.parent.is_dir():
+        raise DataError(
+            f"{target} cannot be written: there is no folder {str(target.parent)!r}.",
+            path=str(target.parent),
+        )
+
+
+def _cannot_write(target: Path, error: OSError) -> DataError:
+    return DataError(
+        f"{target} cannot be written ({error.strerror or error}); what was there before is "
+        "unchanged.",
+        path=str(target),
+    )
+
+
+def nearest_existing(path: str | os.PathLike[str]) -> Path:
+    """Return the path itself, or the nearest one above it that exists."""
+    existing = Path(path).absolute()
+    while not existing.exists():
+        existing = existing.parent
+    return existing
+
+
+def may_write(folder: str | os.PathLike[str]) -> bool:
+    """Tell whether files may be written into this folder, or the folder be created."""
+    return os.access(nearest_existing(folder), os.W_OK | os.X_OK)
 
 
 def check_new_file(path: Path, overwrite: bool) -> None:

@@ -1,5 +1,6 @@
-"""Where a result comes from: versions, and fingerprints of everything that went in, so that a third
-party can check it.
+"""Where a result comes from: versions, and fingerprints of everything that went in.
+
+With them a third party can check that a result is what it claims to be.
 """
 
 from __future__ import annotations
@@ -16,31 +17,26 @@ if TYPE_CHECKING:
 
     from unskew.records import Pool
 
-_PACKAGES = ("numpy", "scipy", "pandas", "scikit-learn", "numba", "pillow")
+_PACKAGES = ("unskew", "numpy", "scipy", "pandas", "scikit-learn", "numba", "pillow")
 _BLOCK = 1 << 20
 
 
 def find_versions(further: Sequence[str] = ()) -> dict[str, str]:
-    """Versions of Python and of the packages that a result may depend on, ``further`` ones among
-    them.
-    """
-    from unskew import __version__
-
-    found = {
+    """Return the versions of Python and of the packages that a result may depend on."""
+    versions = {
         "python": platform.python_version(),
         "platform": f"{platform.system()} {platform.machine()}",
-        "unskew": __version__,
     }
     for name in (*_PACKAGES, *further):
         try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = "unknown"
-    return found
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:  # run from a checkout
+            versions[name] = "unknown"
+    return versions
 
 
 def fingerprint_file(path: str | Path) -> str:
-    """SHA-256 of a file's bytes."""
+    """Return the SHA-256 of a file's bytes."""
     digest = hashlib.sha256()
     with Path(path).open("rb") as file:
         while block := file.read(_BLOCK):
@@ -49,7 +45,7 @@ def fingerprint_file(path: str | Path) -> str:
 
 
 def fingerprint_rows(rows: Iterable[str]) -> str:
-    """SHA-256 of lines of text, whatever their order."""
+    """Return the SHA-256 of lines of text, whatever their order."""
     digest = hashlib.sha256()
     for row in sorted(rows):
         digest.update(row.encode("utf-8", "surrogatepass") + b"\n")
@@ -57,17 +53,17 @@ def fingerprint_rows(rows: Iterable[str]) -> str:
 
 
 def fingerprint_pool(pool: Pool) -> dict[str, str]:
-    """Fingerprints of what a pool says about its images (``table``), and of the images themselves
-    if they were read (``images``).
+    """Return fingerprints of the columns of a pool (``table``) and of its images (``images``).
 
-    Neither depends on the order of rows or on where files lie.
+    The latter only if the images were read. Neither depends on the order of rows or on the folders
+    that files are in.
     """
     frame = pool.frame
-    told = [name for name in frame.columns if name not in ("path", "content")]
-    found = {"table": fingerprint_rows(_lines(frame[sorted(told, key=str)]))}
+    columns = [name for name in frame.columns if name not in ("path", "content")]
+    digests = {"table": fingerprint_rows(_lines(frame[sorted(columns, key=str)]))}
     if "content" in frame.columns:
-        found["images"] = fingerprint_rows(_lines(frame[["id", "content"]]))
-    return found
+        digests["images"] = fingerprint_rows(_lines(frame[["id", "content"]]))
+    return digests
 
 
 def _lines(frame: pd.DataFrame) -> list[str]:
@@ -77,8 +73,7 @@ def _lines(frame: pd.DataFrame) -> list[str]:
     for name in frame.columns:
         values = frame[name]
         if values.dtype.kind == "f":
-            # What is the same number to twelve digits is the same: representations may differ in
-            # the last bit from machine to machine.
+            # Twelve digits: representations may differ in the last bit from machine to machine.
             columns.append([f"{name}={value:.12g}" for value in values.to_numpy(dtype=np.float64)])
         else:
             columns.append([f"{name}={value}" for value in values.tolist()])

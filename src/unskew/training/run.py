@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +16,9 @@ import numpy as np
 
 from unskew.config.learn_keys import unread_keys
 from unskew.config.run_config import RunConfig, with_settings
-from unskew.errors import ConfigError, CoverageError, OverlapError, first_few, missing_extra
-from unskew.evaluation.predictions import population_sentences
+from unskew.errors import ConfigError, CoverageError, OverlapError, missing_extra
 from unskew.files.atomic import write_text, written_whole
-from unskew.files.fingerprints import find_versions, fingerprint_file
-from unskew.files.plain_json import json_value, write_json
+from unskew.files.plain_json import write_json
 from unskew.records import Floats
 from unskew.runs.forecast import join_forecast
 from unskew.runs.output import (
@@ -43,7 +40,6 @@ from unskew.training.arms import (
     make_arm,
     read_given_weights,
     take_training_rows,
-    worth_of,
 )
 from unskew.training.folder import (
     ARMS_FOLDER,
@@ -70,180 +66,18 @@ from unskew.training.inputs import (
     settings_for,
     write_split_table,
 )
-from unskew.training.model_card import CardFacts, write_card
+from unskew.training.model_card import gather_facts, render_card
+from unskew.training.preparation import Preparation
 from unskew.training.projections import PROJECTIONS, write_projections
+from unskew.training.result import TrainingResult
 from unskew.training.scores import Scores, held_out_predictions, judge_arms, try_judging
 from unskew.weigh.weights_table import join_weights
 
 if TYPE_CHECKING:
-    from unskew.evaluation.bootstrap import MetricValue
     from unskew.learn.presets import TrainSettings
     from unskew.learn.trained_model import TrainedModel
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, eq=False)
-class Preparation:
-    """Everything a training needs, read and weighed; nothing is trained yet.
-
-    Attributes
-    ----------
-    training : the images, their classes and splits.
-    run : the weights, as `unskew weigh` computes them.
-    arms : what is trained, the main one first.
-    settings : of the training.
-    record : what training.json says.
-    """
-
-    out: Path
-    training: TrainingInputs
-    run: Run
-    arms: tuple[TrainingArm, ...]
-    settings: TrainSettings
-    record: dict[str, Any] = field(repr=False)
-    command: str = ""
-    resume: bool = False
-
-    def lines(self) -> list[str]:
-        """What is about to happen, in words."""
-        training, splits, parts = self.training, self.training.splits, self.run.weights.parts
-        counts = ", ".join(f"{part.name} {part.images:,}" for part in parts)
-        made = f" (made here: {SPLITS})" if training.split_table is not None else ""
-        kind = "pixels" if not training.columns else f"{len(training.columns)} features"
-        lines = [
-            f"{len(training.label):,} images of {len(training.inputs.pool.names)} sources, "
-            f"{len(training.classes)} classes, as {kind}; "
-            f"{counts}{made}.",
-        ]
-        given = self.arms[0].name == GIVEN
-        whose, weight_n = (
-            ("given for", self.arms[0].weight[training.rows(splits.train)])
-            if given
-            else ("of", parts[0].weight)
-        )
-        lines.append(worth_of(f"{whose} {splits.train}", weight_n))
-        epochs = (
-            ""
-            if training.columns
-            else f", {self.settings.epochs} epochs of batches of {self.settings.batch}"
-        )
-        named = ", ".join(arm.name for arm in self.arms)
-        lines.append(
-            f"Training {named}: preset {self.settings.preset}, model {self.settings.model}{epochs}."
-        )
-        if splits.validation is None:
-            lines.append("There is no validation split: no epoch is chosen, the last one counts.")
-        lines += self.unlearned()
-        partly = self.part_only(splits.held_out)
-        return [*lines, *([partly] if partly else [])]
-
-    def part_only(self, split: str) -> str:
-        """What the weighted images of a split speak of, where the weights, or its strata, are of a
-        part of the target; empty: of all.
-        """
-        said = population_sentences(self.run.summary.verdict.population)
-        if any(part.uncovered for part in self.run.weights.parts if part.name == split):
-            told = [row.note for row in self.run.summary.splits if row.name == split and row.note]
-            said.append(f"{split}: {told[0] if told else 'Speaks of a part of the target.'}")
-        return " ".join(said)
-
-    def unlearned(self) -> list[str]:
-        """Sentences on classes that train has no image of, or images of weight 0 only."""
-        training, train = self.training, self.training.splits.train
-        label_n, n_classes = training.label[training.rows(train)], len(training.classes)
-        count_m = np.bincount(label_n, minlength=n_classes)
-        mass_m = np.bincount(
-            label_n, weights=self.arms[0].weight[training.rows(train)], minlength=n_classes
-        )
-        absent = [training.classes[m] for m in np.flatnonzero(count_m == 0)]
-        light = [
-            f"{training.classes[m]} ({count_m[m]:,})"
-            for m in np.flatnonzero((count_m > 0) & ~(mass_m > 0))
-        ]
-        end = "cannot be learned, and predictions of it mean nothing."
-        said = (
-            [f"{train} has no image of {first_few(absent)}: such a class {end}"] if absent else []
-        )
-        return said + (
-            [
-                f"All images of {first_few(light)} in {train} have weight 0 ({self.arms[0].name}): "
-                f"such a class {end}"
-            ]
-            if light
-            else []
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class TrainingResult:
-    """A finished training: where it lies, and how good the models are."""
-
-    out: Path
-    scores: Scores
-    files: tuple[str, ...]
-    epochs: Mapping[str, tuple[int, int]]
-
-    def lines(self) -> list[str]:
-        """What came out, for somebody who sees it for the first time."""
-        scores, main = self.scores, self.scores.main
-        found, accuracy = scores.evaluations[main], scores.accuracy(main)
-        best, trained = self.epochs[main]
-        where = "a part of the target" if scores.part_only else "the target"
-        lines = [
-            "",
-            f"Accuracy on {where}: {show_figure(accuracy)}, from {found.coverage.judged:,} "
-            f"held-out images ({found.split}).",
-        ]
-        lines += [scores.part_only] if scores.part_only else []
-        worst = scores.worst(main)
-        if worst is not None:
-            few = " (few effective images: hardly known)" if worst[1].few else ""
-            lines.append(f"Worst {worst[0]}: {worst[1].where}, {show_figure(worst[1])}{few}.")
-        if "calibration_error" in found.overall.figures:
-            lines.append(
-                f"Calibration error: {show_figure(found.overall.figures['calibration_error'])}."
-            )
-        for name, cell in scores.gains.items():
-            gap = (cell.difference or {}).get("accuracy")
-            if gap is not None:
-                lines.append(
-                    f"Against {name} ({show_figure(scores.accuracy(name))}): "
-                    f"{show_figure(gap, points=True)}."
-                )
-        if trained > 1:
-            lines.append(f"The model has the weights of epoch {best} of {trained}.")
-        if trained > 1 and found.split.strip().lower() not in ("test", "testing"):
-            lines.append(
-                "The same images chose the epoch, which flatters the model a little; a test split "
-                "would not (`unskew split`)."
-            )
-        lines.append("All of this rests on the bias model; the page says what it assumes.")
-        lines += [
-            "",
-            f"Written to {self.out}: {', '.join(self.files)}",
-            f"The card: {self.out / CARD}",
-            f"The page: {self.out / PAGE}",
-        ]
-        return [*lines, f"Other images: unskew evaluate {self.out} FOLDER"]
-
-    def to_dict(self) -> dict[str, Any]:
-        """metrics.json, and where the files are."""
-        return {**self.scores.to_dict(), "folder": str(self.out), "files": list(self.files)}
-
-
-def show_figure(figure: MetricValue, *, points: bool = False) -> str:
-    """``84.1 % (83.0 to 85.2)``, or a difference in points."""
-    if figure.value is None:
-        return "unknown"
-    value = f"{100 * figure.value:+.1f} points" if points else f"{100 * figure.value:.1f} %"
-    sign = "+" if points else ""
-    interval = (
-        ""
-        if figure.interval is None
-        else " ({} to {})".format(*(f"{100 * each:{sign}.1f}" for each in figure.interval))
-    )
-    return f"{value}{interval}"
 
 
 def override_learn(config: RunConfig, given: Mapping[str, Any]) -> RunConfig:
@@ -453,7 +287,7 @@ def _write_results(
     write_frame(scores.predictions[main], out / PREDICTIONS)
     write_history(out / HISTORY, models)
     write_json(out / METRICS, scores.to_dict())
-    write_text(out / CARD, write_card(_card_facts(prepared, models[main]), scores))
+    write_text(out / CARD, render_card(gather_facts(prepared, models[main]), scores))
     write_training_record(
         out, {**prepared.record, "status": "finished", "models": fingerprint_models(out, models)}
     )
@@ -486,43 +320,3 @@ def write_history(path: Path, models: Mapping[str, TrainedModel]) -> None:
     ]
     with written_whole(path) as beside:
         pd.DataFrame(rows or {"arm": [], "epoch": []}).to_csv(beside, index=False)
-
-
-def _card_facts(prepared: Preparation, model: TrainedModel) -> CardFacts:
-    training, summary, arm = prepared.training, prepared.run.summary, prepared.arms[0]
-    private = summary.privacy == "aggregate"
-    learn = training.inputs.config.learn
-    shape = (
-        f"{len(training.columns)} numbers: "
-        f"{', '.join(training.columns[:12])}{' …' if len(training.columns) > 12 else ''}"
-    )
-    words = (
-        shape
-        if training.columns
-        else f"images as squares of {learn.size} × {learn.size} pixels ({learn.resize})"
-    )
-    model_file = prepared.out / ARMS_FOLDER / arm.name / "model.pt"
-    fingerprints = {**prepared.record["fingerprints"]}
-    if model_file.is_file():
-        fingerprints["model"] = fingerprint_file(model_file)
-    parameters = (
-        sum(each.numel() for each in model.network.parameters())
-        if hasattr(model.network, "parameters")
-        else None
-    )
-    return CardFacts(
-        title=training.inputs.config.report.title,
-        summary=summary,
-        settings=json_value(asdict(prepared.settings)),
-        input=words,
-        classes=None if private else training.classes,
-        images={row.name: row.images for row in summary.splits},
-        parameters=parameters or None,
-        fingerprints=fingerprints,
-        arm=arm.name,
-        sentences=arm.sentences,
-        epoch=model.epoch + 1,
-        epochs=len(model.history),
-        versions=find_versions(("torch", "lightning")),
-        command=str(summary.provenance.get("command", "")),
-    )

@@ -72,6 +72,11 @@ class Scores:
         """Of all held-out images, weighted to the target."""
         return self.evaluations[arm].overall.figures["accuracy"]
 
+    @property
+    def judged_on_validation(self) -> bool:
+        """Tell whether the held-out split is the one that also chose the epoch."""
+        return self.evaluations[self.main].split.strip().lower() not in ("test", "testing")
+
     def worst(self, arm: str) -> tuple[str, MetricValue] | None:
         """(what, smallest accuracy of its cells): of the last column asked for, else of the
         classes, else of the sources.

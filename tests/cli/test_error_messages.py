@@ -1,0 +1,180 @@
+"""Errors as a user and a program meet them: text, exit codes, JSON, notes."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from run_data import (
+    ask_for_foxes,
+    write_hospitals,
+    write_picture,
+)
+from unskew.cli.app import run_command
+from unskew.cli.error_messages import explain
+from unskew.errors import DataError
+
+Captured = pytest.CaptureFixture[str]
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::unskew.errors.UnskewWarning")
+
+
+def test_a_reader_that_goes_away_is_no_error(table: Path) -> None:
+    """`unskew check run.toml | head -1`."""
+    for further in ([], ["--json"]):
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = subprocess.run(
+            [sys.executable, "-m", "unskew", "check", str(table), *further],
+            stdout=writing,
+            stderr=subprocess.PIPE,
+        )
+        os.close(writing)
+        assert (done.returncode, done.stderr) == (0, b"")
+
+
+WRONG = {
+    "no such command": (["wiegh", "--json"], 2),
+    "no argument": (["check", "--json"], 2),
+    "no such option": (["check", "run.toml", "--json", "--sed", "3"], 2),
+    "a negative seed": (["check", "run.toml", "--json", "--seed", "-1"], 2),
+    "no cores": (["check", "run.toml", "--json", "--jobs", "0"], 2),
+    "no configuration": (["check", "nothing.toml", "--json"], 2),
+    "no place": (["describe", "nothing", "--json"], 2),
+    "an empty folder": (["describe", "empty", "--json"], 4),
+    "a place that init cannot read": (["init", "empty", "--json", "-o", "new.toml"], 4),
+    "a configuration that is there": (["init", "t.csv", "--json", "-o", "run.toml"], 2),
+    "no results": (["verify", "nothing", "--json"], 4),
+    "no page": (["report", "nothing", "--json"], 4),
+    "nothing to export": (["export", "nothing", "--to", "csv", "--json"], 4),
+    "no such format": (["export", "nothing", "--to", "xls", "--json"], 2),
+    "no shares": (["split", "run.toml", "--shares", "train", "--json"], 2),
+    "not identifiable": (["check", "uncovered.toml", "--json"], 3),
+    "a demo in a folder of others": (["demo", "-o", ".", "--json"], 2),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_goes_wrong_is_json_too(
+    case: str, table: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.chdir(table.parent)
+    (table.parent / "empty").mkdir()
+    uncovered = table.with_name("uncovered.toml")
+    uncovered.write_text(table.read_text())
+    ask_for_foxes(uncovered)
+    arguments, code = WRONG[case]
+    assert run_command(arguments) == code
+    shown = capsys.readouterr()
+    told = json.loads(shown.out)
+    assert "Traceback" not in shown.err
+    if code != 3:
+        assert told["error"]["exit_code"] == code
+        assert len(told["error"]["message"]) > 10
+
+
+def test_every_mistake_of_a_configuration_is_in_the_json(table: Path, capsys: Captured) -> None:
+    table.write_text(table.read_text().replace("images", "imges").replace("family", "famly"))
+    assert run_command(["check", str(table), "--json"]) == 2
+    problems = json.loads(capsys.readouterr().out)["error"]["problems"]
+    assert {each["line"] for each in problems} >= {3}
+    assert {each["key"] for each in problems} >= {"sources.imges", "bias.famly"}
+
+
+def test_a_bug_and_a_stop_are_json_too(
+    table: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    for error, code in (
+        (ZeroDivisionError("a bug"), 1),
+        (KeyboardInterrupt(), 130),
+        (MemoryError(), 4),
+        (OSError(28, "No space left"), 4),
+    ):
+
+        def fail(*_: object, error: BaseException = error, **__: object) -> None:
+            raise error
+
+        monkeypatch.setattr("unskew.runs.pipeline.weigh_splits", fail)
+        assert run_command(["check", str(table), "--json"]) == code
+        assert json.loads(capsys.readouterr().out)["error"]["exit_code"] == code
+
+
+def test_what_the_library_logs_is_a_note_and_quiet_is_quiet(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    rng = np.random.default_rng(0)
+    for at in range(4):
+        write_picture(
+            tmp_path / "photos" / ("cat" if at else "") / f"p{at}.png",
+            rng.uniform(40, 220, 3),
+            rng,
+            side=8,
+        )
+    assert run_command(["describe", str(tmp_path / "photos"), "--quick"]) == 0
+    assert capsys.readouterr().err.startswith("note: ")
+    assert run_command(["describe", str(tmp_path / "photos"), "--quick", "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert not logging.getLogger("unskew").handlers
+
+
+def test_names_with_escape_sequences_are_shown_not_obeyed(tmp_path: Path, capsys: Captured) -> None:
+    assert run_command(["describe", str(tmp_path / "\x1b[31mred")]) == 2
+    assert "\x1b" not in capsys.readouterr().err
+
+
+def test_ctrl_c_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    configuration = write_hospitals(tmp_path)
+
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("unskew.runs.pipeline.weigh_splits", stopped)
+    assert run_command(["weigh", str(configuration), "-o", str(tmp_path / "out"), "--quiet"]) == 130
+    assert "run the same command again" in capsys.readouterr().err
+    assert not list(tmp_path.glob("out/*"))
+
+
+def test_a_bug_of_ours_is_exit_code_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    configuration = write_hospitals(tmp_path)
+
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr("unskew.runs.pipeline.weigh_splits", broken)
+    assert run_command(["weigh", str(configuration), "-o", str(tmp_path / "out")]) == 1
+    assert "bug in unskew" in capsys.readouterr().err
+
+
+def test_the_json_of_an_error_carries_its_facts(table: Path, capsys: Captured) -> None:
+    table.write_text(table.read_text() + '\n[report]\noutcomes = ["age"]\n')
+    assert run_command(["check", str(table), "--json"]) == 2
+    error = json.loads(capsys.readouterr().out)["error"]
+    assert error["kind"] == "ConfigError"
+    assert error["facts"] == {"key": "report.outcomes", "column": "age"}
+    out = str(table.parent / "t.csv")
+    assert run_command(["weigh", str(table), "-o", out, "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["error"]["facts"] == {"path": out}
+
+
+def test_facts_that_are_no_json_are_made_plain(capsys: Captured) -> None:
+    error = DataError("3 rows", count=np.int64(3), value=np.nan, ids=("a", "b"))
+    assert explain(error, as_json=True) == 4
+    record = json.loads(capsys.readouterr().out)["error"]
+    assert record == {
+        "kind": "DataError",
+        "message": "3 rows",
+        "exit_code": 4,
+        "facts": {"count": 3, "value": None, "ids": ["a", "b"]},
+    }

@@ -1,0 +1,152 @@
+"""The arms of a training: their weights, and logit offsets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from training_runs import FEW
+from unskew import ConfigError, Pool, Target
+from unskew.cli.app import run_command
+from unskew.training.arms import adjust_scores, check_arms, main_arm, make_arm, take_training_rows
+from unskew.training.inputs import Splits, TrainingInputs
+
+Captured = pytest.CaptureFixture[str]
+
+
+def test_rows_of_a_mapped_array_are_mapped_again(tmp_path: Path) -> None:
+    X = np.memmap(tmp_path / "x", dtype=np.uint8, mode="w+", shape=(9000, 2))
+    X[:] = np.arange(18000, dtype=np.uint64).reshape(9000, 2).astype(np.uint8)
+    rows = np.arange(0, 9000, 2)[::-1]
+    assert isinstance(take_training_rows(X, rows), np.memmap)
+    assert np.array_equal(take_training_rows(X, rows), np.asarray(X)[rows])
+
+
+@given(
+    st.lists(st.floats(-3, 3), min_size=3, max_size=3),
+    st.lists(st.floats(-3, 3), min_size=3, max_size=3),
+)
+def test_adjusted_scores_are_the_softmax_of_logits_less_the_offset(
+    logit: list[float], offset: list[float]
+) -> None:
+    def softmax(z: Any) -> Any:
+        return np.exp(z) / np.exp(z).sum()
+
+    z, o = np.array(logit), np.array(offset)
+    assert adjust_scores(softmax(z)[None], o)[0] == pytest.approx(softmax(z - o), abs=1e-12)
+
+
+def test_a_class_with_an_infinite_offset_is_never_predicted() -> None:
+    assert adjust_scores(np.array([[0.9, 0.1]]), np.array([np.inf, 2.0])).tolist() == [[0.0, 1.0]]
+
+
+def test_arms_by_name() -> None:
+    assert check_arms(["naive", "debiased", "naive"]) == ("naive", "debiased")
+    assert main_arm(("naive", "debiased")) == "debiased"
+    assert main_arm(("naive", "subsample")) == "naive"
+    with pytest.raises(ConfigError, match="class_balanced"):
+        check_arms(["class_balance"])
+
+
+def _training(target: Target | None = None) -> tuple[TrainingInputs, Any]:
+    """Six images of train, two of validation, with made-up debiasing weights."""
+    label = ["cat", "cat", "cat", "dog", "cat", "dog", "cat", "dog"]
+    pool = Pool.from_arrays(["a", "b"] * 4, label=label, split=["train"] * 6 + ["validation"] * 2)
+    config: Any = SimpleNamespace(
+        learn=SimpleNamespace(by=[]), represent=SimpleNamespace(features=[])
+    )
+    inputs: Any = SimpleNamespace(pool=pool, target=target, config=config)
+    code = np.array([name == "dog" for name in label], dtype=np.int64)
+    X = np.zeros((8, 2), dtype=np.float32)
+    weights: Any = SimpleNamespace(sample_weight=np.array([0.5, 0.5, 0.5, 2.0, 0.5, 2.0, 0.6, 1.4]))
+    return TrainingInputs(
+        inputs, X, ("x", "y"), ("cat", "dog"), code, Splits("train", "validation", None)
+    ), weights
+
+
+def test_arms_weigh_train_by_the_baseline_and_validation_by_the_target() -> None:
+    training, weights = _training(Target.uniform("label"))
+    assert make_arm("debiased", training, weights).weight is weights.sample_weight
+    assert make_arm("naive", training, weights).weight.tolist() == [1.0] * 8
+    balanced = make_arm("class_balanced", training, weights).weight
+    # Four cats and two dogs of train: 6/(2·4) and 6/(2·2).
+    assert balanced.tolist() == pytest.approx([0.75, 0.75, 0.75, 1.5, 0.75, 1.5, 0.6, 1.4])
+    adjusted = make_arm("logit_adjustment", training, weights)
+    assert adjusted.logit_offset == pytest.approx(np.log([4 / 6 / 0.5, 2 / 6 / 0.5]))
+
+
+def test_weights_from_a_table_must_match_the_images(
+    shapes: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    table = pd.read_parquet(shapes / "results" / "weights.parquet")[["id", "weight"]]
+    unknown = pd.DataFrame({"id": ["day/disc/other.png"], "weight": [0.1]})
+    wrong = {
+        "missing": (table.iloc[3:], "3 of the 120 images of the dataset have no weight"),
+        "extra": (
+            pd.concat([table, unknown]),
+            "1 of the 121 weights belong to images that the dataset does not hold, the first "
+            "day/disc/other",
+        ),
+        "twice": (pd.concat([table, table.iloc[:2]]), "2 ids stand for more than one image"),
+        "nan": (
+            table.assign(weight=table["weight"].where(table.index > 0)),
+            "finite and not negative",
+        ),
+        "negative": (table.assign(weight=-table["weight"]), "finite and not negative"),
+        "zero": (table.assign(weight=0.0), "all 120 weights are zero"),
+    }
+    for name, (frame, said) in wrong.items():
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+        run = [
+            "train",
+            str(shapes / "run.toml"),
+            "-o",
+            str(tmp_path / "out"),
+            "--weights",
+            str(tmp_path / f"{name}.csv"),
+        ]
+        assert run_command(run) == 4, name
+        shown = capsys.readouterr().err
+        assert said in shown
+        assert "allow_extra" not in shown
+        assert not (tmp_path / "out").exists()
+    assert run_command([*run, "--arm", "naive"]) == 2
+    assert "--arm" in capsys.readouterr().err
+
+
+def test_what_is_said_of_the_weights_speaks_of_those_given(
+    shapes: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    """Of the 102 images of train the discs have weight, all alike: worth as many images."""
+    splits = pd.read_csv(shapes / "results" / "splits.csv")
+    is_disc, in_train = splits["id"].str.contains("disc"), splits["split"] == "train"
+    splits.assign(weight=(is_disc | ~in_train).astype(float)).to_csv(
+        tmp_path / "discs.csv", index=False
+    )
+    run = [
+        "train",
+        str(shapes / "run.toml"),
+        "-o",
+        str(tmp_path / "out"),
+        "--weights",
+        str(tmp_path / "discs.csv"),
+        "--epochs",
+        "1",
+        *FEW,
+    ]
+    assert run_command(run) == 0
+    said = f"The weights given for train are worth {int((is_disc & in_train).sum())} of 102 images."
+    shown = " ".join(capsys.readouterr().out.split())
+    assert said in shown
+    assert (
+        f"All images of square ({int((~is_disc & in_train).sum())}) in train have weight 0 (given)"
+        in shown
+    )
+    assert said in (tmp_path / "out" / "model-card.md").read_text()

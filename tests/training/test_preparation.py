@@ -1,0 +1,85 @@
+"""What `unskew train` prints about classes and weights before it trains."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from training_runs import CONFIGURATION, FEW, read_json, write_shapes
+from unskew.cli.app import run_command
+from unskew.training.preparation import Preparation
+
+Captured = pytest.CaptureFixture[str]
+
+
+def _prepared(label: list[int], weight: list[float], n_train: int) -> Preparation:
+    """Classes cat, dog, fox; the first images are train."""
+    training = SimpleNamespace(
+        splits=SimpleNamespace(train="train"),
+        label=np.array(label),
+        classes=("cat", "dog", "fox"),
+        rows=lambda split: np.arange(n_train),
+    )
+    nothing = cast(Any, None)
+    arm = SimpleNamespace(name="debiased", weight=np.array(weight))
+    return Preparation(nothing, cast(Any, training), nothing, cast(Any, (arm,)), nothing, {})
+
+
+def test_classes_that_train_cannot_teach_are_said_with_the_reason() -> None:
+    end = "such a class cannot be learned, and predictions of it mean nothing."
+    assert _prepared([0, 1, 2], [1, 1, 1], 3).unlearned() == []
+    assert _prepared([0, 1, 0, 2], [1, 1, 1, 1], 3).unlearned() == [
+        f"train has no image of fox: {end}"
+    ]
+    assert _prepared([0, 1, 2, 2], [1, 1, 0, 0], 4).unlearned() == [
+        f"All images of fox (2) in train have weight 0 (debiased): {end}"
+    ]
+
+
+def test_a_class_that_no_held_out_image_shows_is_said_wherever_the_accuracy_is(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    """Half of the target are squares; there are two, and both are in train."""
+    pytest.importorskip("torch")
+    write_shapes(tmp_path, {"day": {"disc": 20, "square": 1}, "night": {"disc": 20, "square": 1}})
+    (tmp_path / "run.toml").write_text(CONFIGURATION)
+    assert (
+        run_command(
+            [
+                "train",
+                str(tmp_path / "run.toml"),
+                "-o",
+                str(tmp_path / "out"),
+                "--epochs",
+                "1",
+                *FEW,
+            ]
+        )
+        == 0
+    )
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Accuracy on a part of the target" in shown
+    assert "Accuracy on the target" not in shown
+    said = "without what this split has no image of: label = square (0.5)"
+    assert said in shown
+    assert said in read_json(tmp_path / "out" / "metrics.json")["notes"][0]
+    assert "cover a part of the population only" in (tmp_path / "out" / "model-card.md").read_text()
+    assert (
+        run_command(
+            [
+                "evaluate",
+                str(tmp_path / "out"),
+                "-p",
+                str(tmp_path / "out" / "predictions.parquet"),
+                "--json",
+                *FEW,
+            ]
+        )
+        == 0
+    )
+    assert said in json.loads(capsys.readouterr().out)["notes"][0]
