@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from unskew.config.paths import _NETWORKS
+from unskew.config.problems import _NETWORKS
 from unskew.config.run_config import (
     RunConfig,
 )
@@ -17,7 +17,7 @@ def test_the_sections_agree_with_what_they_configure():
     places.
     """
     assert {kind: set(beside) for kind, beside in TARGET_KINDS.items()} == {
-        kind: set(beside) for kind, beside in schema._BESIDE.items()
+        kind: set(beside) for kind, beside in schema._ALLOWED.items()
     }
     assert sorted(_NETWORKS) == sorted(embedding_models._ONNX + embedding_models._TORCHSCRIPT)
     assert set(SourcesSection.model_fields) == {

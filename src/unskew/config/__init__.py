@@ -5,10 +5,8 @@
 - ``value_types``: types of values with rules of their own.
 - ``families``: ``[bias]`` and ``features``, whose keys come from dataclasses.
 - ``learn_keys``: keys of ``[learn]`` that do not go with the model.
-- ``paths``: the files and folders that a configuration names.
 - ``effects``: which settings can change a result.
-- ``problems``: error messages with line, key and the nearest valid name.
-- ``toml_lines``: the position of every key in a TOML text.
-- ``toml_writer``: TOML from plain values.
+- ``problems``: error messages with line, key and the nearest valid name; the paths named.
+- ``toml_text``: the position of every key in a TOML text, and TOML from plain values.
 - ``starter_file``: the commented configuration that `unskew init` writes.
 """

@@ -20,10 +20,11 @@ from typing import Any
 from pydantic import BaseModel, Field, ValidationError, create_model
 
 from unskew.bias.base import Bias
+from unskew.bias.product import Product
 from unskew.bias.schema import families
-from unskew.config.problems import Problem, problem_of_message, problems_of, received
+from unskew.config.problems import Problem, problem_of_error, problems_of, received
 from unskew.config.sections import Section
-from unskew.config.toml_lines import KeyPath
+from unskew.config.toml_text import KeyPath
 from unskew.errors import UnskewError, did_you_mean, first_few
 from unskew.represent.base import Representation
 from unskew.represent.naming import REPRESENTATIONS
@@ -41,30 +42,29 @@ _LOADS_MUCH = "embedding"
 
 def read_bias_settings(
     settings: Any, path: KeyPath, keys: Iterable[KeyPath]
-) -> tuple[dict[str, Any] | None, list[Problem]]:
-    """Check the section ``[bias]``: (its settings with defaults filled in, its problems).
+) -> tuple[dict[str, Any] | None, Bias | None, list[Problem]]:
+    """Check the section ``[bias]``: (settings with defaults, the model they make, problems).
 
     ``keys`` are those of the file, to find the one that an error message names.
     """
     known = families()
     if not isinstance(settings, dict):
         message = f"expected a table with family and its settings; got {received(settings)}."
-        return None, [Problem(path, message)]
+        return None, None, [Problem(path, message)]
     name = settings.get("family")
     if not isinstance(name, str) or name not in known:
-        return None, [_unknown_family(settings, path, known)]
+        return None, None, [_unknown_family(settings, path, known)]
     if name == "product":
         return _read_product(settings, path, keys)
     section = section_of(known[name], "family")
     try:
         filled = section.model_validate(settings).model_dump(exclude_none=True)
     except ValidationError as error:
-        return None, problems_of(error.errors(), section, settings, path, {})
+        return None, None, problems_of(error.errors(), section, settings, path, {})
     try:
-        Bias.from_dict(filled)
+        return filled, Bias.from_dict(filled), []
     except (UnskewError, ValueError, TypeError) as error:
-        return None, [problem_of_message(path, str(error), keys)]
-    return filled, []
+        return None, None, [problem_of_error(path, error, keys)]
 
 
 def _unknown_family(
@@ -84,7 +84,7 @@ def _unknown_family(
 
 def _read_product(
     settings: dict[str, Any], path: KeyPath, keys: Iterable[KeyPath]
-) -> tuple[dict[str, Any] | None, list[Problem]]:
+) -> tuple[dict[str, Any] | None, Bias | None, list[Problem]]:
     problems = [
         Problem(
             (*path, key),
@@ -103,13 +103,16 @@ def _read_product(
         message = (
             f"is missing; {expected}" if factors is None else f"{expected}; got {received(factors)}"
         )
-        return None, [*problems, Problem((*path, "factors"), f"{message}.")]
-    filled = []
+        return None, None, [*problems, Problem((*path, "factors"), f"{message}.")]
+    filled, parts = [], []
     for number, factor in enumerate(factors):
-        read, wrong = read_bias_settings(factor, (*path, "factors", number), keys)
+        read, model, wrong = read_bias_settings(factor, (*path, "factors", number), keys)
         filled.append(read)
+        parts += [] if model is None else [model]
         problems += wrong
-    return (None if problems else {"family": "product", "factors": filled}), problems
+    if problems:
+        return None, None, problems
+    return {"family": "product", "factors": filled}, Product(*parts), []
 
 
 def feature_problems(features: Any, keys: Iterable[KeyPath]) -> list[Problem]:
@@ -156,7 +159,7 @@ def _problems_of_one(
     try:
         representation_of(name)(**{key: value for key, value in settings.items() if key != "name"})
     except (UnskewError, ValueError, TypeError) as error:
-        return [problem_of_message(path, str(error), keys)]
+        return [problem_of_error(path, error, keys)]
     return []
 
 

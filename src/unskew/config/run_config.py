@@ -14,16 +14,18 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
+from pydantic import PrivateAttr, ValidationError
 
 from unskew.bias.base import Bias
 from unskew.config.families import feature_problems, read_bias_settings
 from unskew.config.learn_keys import learn_problems
-from unskew.config.paths import named_inputs, names_network, path_problems
 from unskew.config.problems import (
     Problem,
     config_error,
-    problem_of_message,
+    named_inputs,
+    names_network,
+    path_problems,
+    problem_of_error,
     problems_of,
     received,
     syntax_error,
@@ -45,8 +47,7 @@ from unskew.config.sections import (
     TargetSection,
     kind_of,
 )
-from unskew.config.toml_lines import KeyPath, TomlPosition, locate_keys
-from unskew.config.toml_writer import toml_document
+from unskew.config.toml_text import KeyPath, TomlPosition, locate_keys, toml_document
 from unskew.errors import ConfigError, DataError, InvalidConfigError, did_you_mean, first_few
 from unskew.files.atomic import write_text
 from unskew.records import Target
@@ -74,6 +75,9 @@ class RunConfig(Section):
     learn: LearnSection = LearnSection()
     report: ReportSection = ReportSection()
     engine: EngineSection = EngineSection()
+    # Checking the settings makes target and bias model; a run uses them.
+    _target: tuple[Any, Target | None] = PrivateAttr(default=(None, None))
+    _bias: tuple[Any, Bias | None] = PrivateAttr(default=(None, None))
 
     def place(self, path: str) -> Path:
         """Resolve a path of the configuration."""
@@ -102,11 +106,14 @@ class RunConfig(Section):
         """Make the target, and read the tables that it names; a sample stays a path."""
         if self.target is None:
             return None
-        return Target.from_dict(self.target.settings(), self.folder)
+        settings = self.target.settings()
+        known, target = self._target
+        return target if known == settings else Target.from_dict(settings, self.folder)
 
     def read_bias(self) -> Bias:
         """Make the bias model, not fitted."""
-        return Bias.from_dict(self.bias)
+        known, model = self._bias
+        return model if model is not None and known == self.bias else Bias.from_dict(self.bias)
 
 
 def read_config(
@@ -255,18 +262,24 @@ def _checked(
             sections[name], wrong = _read_section(name, section, settings[name])
             problems += wrong
     problems += _lacking_sections(settings)
+    model, target = None, None
     if "bias" in settings:
-        sections["bias"], wrong = read_bias_settings(settings["bias"], ("bias",), positions)
+        sections["bias"], model, wrong = read_bias_settings(settings["bias"], ("bias",), positions)
         problems += wrong
     if isinstance(settings.get("represent"), dict):
         problems += feature_problems(settings["represent"].get("features"), positions)
     if check_paths:
         problems += path_problems(settings, start)
     if sections.get("target") is not None:
-        problems += _target_problems(sections["target"], start, positions, problems, check_paths)
+        target, wrong = _make_target(sections["target"], start, positions, problems, check_paths)
+        problems += wrong
     if problems:
         return None, problems
-    return RunConfig(folder=start, **sections), []
+    config = RunConfig(folder=start, **sections)
+    config._bias = (config.bias, model)
+    if target is not None and config.target is not None:
+        config._target = (config.target.settings(), target)
+    return config, []
 
 
 def _unknown_sections(settings: Mapping[str, Any]) -> list[Problem]:
@@ -367,25 +380,24 @@ def _unsuited(
     return problems
 
 
-def _target_problems(
+def _make_target(
     section: TargetSection,
     folder: Path,
     positions: Mapping[KeyPath, TomlPosition],
     before: Iterable[Problem],
     check_paths: bool,
-) -> list[Problem]:
-    """List what `Target` itself refuses.
+) -> tuple[Target | None, list[Problem]]:
+    """Make the target, and list what it refuses; None: it is made when a run reads its files.
 
     Errors inside a file that it reads are errors of the data, and raised when that is read.
     """
     settings = section.settings()
     reads_files = section.sample is None and bool(named_inputs({"target": settings}))
     if reads_files and (not check_paths or any(problem.path[0] == "target" for problem in before)):
-        return []
+        return None, []
     try:
-        Target.from_dict(settings, folder)
+        return Target.from_dict(settings, folder), []
     except DataError as error:
-        return [] if reads_files else [problem_of_message(("target",), str(error), positions)]
+        return None, [] if reads_files else [problem_of_error(("target",), error, positions)]
     except (ValueError, TypeError, AttributeError) as error:
-        return [problem_of_message(("target",), str(error), positions)]
-    return []
+        return None, [problem_of_error(("target",), error, positions)]

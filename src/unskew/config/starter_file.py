@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from unskew.config.toml_writer import toml_key, toml_string, toml_value
+from unskew.config.toml_text import toml_key, toml_string, toml_value
 from unskew.errors import first_few
 from unskew.records import Pool
 from unskew.records.levels import MISSING, holds_lists, text_levels

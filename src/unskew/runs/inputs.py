@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from unskew.bias.base import Bias
-from unskew.config.paths import named_inputs
+from unskew.config.problems import named_inputs
 from unskew.config.run_config import RunConfig, read_config, resolved
 from unskew.errors import ConfigError, first_few
 from unskew.files.atomic import may_write

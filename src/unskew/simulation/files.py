@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from unskew.config.toml_writer import toml_key, toml_value
+from unskew.config.toml_text import toml_key, toml_value
 from unskew.engine.progress import show_progress
 from unskew.errors import ConfigError, DataError
 from unskew.files.atomic import folder_written_whole, may_write, write_text

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from raising import refused
 from unskew import ConfigError
-from unskew.config.toml_writer import toml_document, toml_key, toml_string, toml_value
+from unskew.config.toml_text import toml_document, toml_key, toml_string, toml_value
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 # TOML knows no fold: an hour that occurs twice when clocks are set back.

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unskew.config.toml_lines import TomlPosition, locate_keys, nearest_position
+from unskew.config.toml_text import TomlPosition, locate_keys, nearest_position
 
 KEYS = st.text("ab-_Z09.= #\"'[]{}\n\t\\é☃,", max_size=5)
 SCALARS = st.one_of(
