@@ -72,13 +72,13 @@ def sklearn_values(table: pd.DataFrame, predictions: pd.DataFrame, weight: Any) 
     """All metrics of a classifier by scikit-learn's sample_weight."""
     classes = sorted(table["label"].unique())
     score = predictions[[f"score_{name}" for name in classes]].to_numpy()
-    y, said = table["label"].to_numpy(), np.array(classes)[score.argmax(axis=1)]
+    y, predicted = table["label"].to_numpy(), np.array(classes)[score.argmax(axis=1)]
     if len(classes) == 2:
-        said = np.where(score[:, 1] >= 0.5, classes[1], classes[0])
-    recall = oracle.recall_score(y, said, labels=classes, average=None, sample_weight=weight)
-    found = {
-        "accuracy": oracle.accuracy_score(y, said, sample_weight=weight),
-        "balanced_accuracy": oracle.balanced_accuracy_score(y, said, sample_weight=weight),
+        predicted = np.where(score[:, 1] >= 0.5, classes[1], classes[0])
+    recall = oracle.recall_score(y, predicted, labels=classes, average=None, sample_weight=weight)
+    expected = {
+        "accuracy": oracle.accuracy_score(y, predicted, sample_weight=weight),
+        "balanced_accuracy": oracle.balanced_accuracy_score(y, predicted, sample_weight=weight),
         "worst_class": recall.min(),
         "log_loss": oracle.log_loss(y, score, labels=classes, sample_weight=weight),
         "calibration_error": expected_calibration_error(
@@ -87,10 +87,10 @@ def sklearn_values(table: pd.DataFrame, predictions: pd.DataFrame, weight: Any) 
     }
     if len(classes) == 2:
         auroc = oracle.roc_auc_score(y == classes[1], score[:, 1], sample_weight=weight)
-        return found | {"auroc": auroc, "sensitivity": recall[1], "specificity": recall[0]}
+        return expected | {"auroc": auroc, "sensitivity": recall[1], "specificity": recall[0]}
     one_hot = y[:, None] == np.array(classes)[None, :]
     areas = [
         oracle.roc_auc_score(one_hot[:, k], score[:, k], sample_weight=weight)
         for k in range(len(classes))
     ]
-    return found | {"auroc": float(np.mean(areas))}
+    return expected | {"auroc": float(np.mean(areas))}

@@ -49,21 +49,21 @@ def test_errors_count_all_images_and_the_label_is_the_truth_of_those_without_y(
     agreeing = predictions.assign(y=table["label"])
     with refused(DataError, option="allow_missing", count=1, ids=["a/01.jpg"]):
         judge(table, agreeing[agreeing["id"] != "a/01.jpg"])
-    found = judge(table, agreeing.assign(y=agreeing["y"].where(agreeing["id"] != "a/01.jpg")))
-    assert (found.coverage.judged, found.overall.figures["accuracy"].value) == (20, 1.0)
+    evaluation = judge(table, agreeing.assign(y=agreeing["y"].where(agreeing["id"] != "a/01.jpg")))
+    assert (evaluation.coverage.judged, evaluation.overall.figures["accuracy"].value) == (20, 1.0)
 
 
 def test_classes_that_do_not_match(table: pd.DataFrame, predictions: pd.DataFrame) -> None:
     with refused(DataError, allowed=["cat", "dog"]) as caught:
         judge(table, predictions.assign(prediction=predictions["prediction"].str.upper()))
     assert set(caught.value.facts["levels"]) == {"CAT", "DOG"}
-    found = judge(
+    evaluation = judge(
         table,
         predictions.assign(
             prediction=predictions["prediction"].where(predictions["id"] != "a/01.jpg", "fox")
         ),
     )
-    assert any(note.startswith("1 predictions") and "fox" in note for note in found.notes)
+    assert any(note.startswith("1 predictions") and "fox" in note for note in evaluation.notes)
     with refused(DataError, levels=["dog"], columns=["score_cat", "score_Dog"]):
         judge(table, predictions.assign(score_cat=0.5, score_Dog=0.5))
     with refused(DataError, column="score", count=3):
@@ -93,14 +93,14 @@ def test_scores_that_are_no_probabilities(table: pd.DataFrame, predictions: pd.D
 
 def test_the_positive_class_is_named(table: pd.DataFrame) -> None:
     score = np.where(table["label"] == "dog", 0.8, 0.3)
-    found = judge(table, pd.DataFrame({"id": table["id"], "score": score}))
-    assert found.positive == "dog"
-    assert any("'dog'" in note for note in found.notes)
-    assert found.overall.figures["auroc"].value == 1.0
+    evaluation = judge(table, pd.DataFrame({"id": table["id"], "score": score}))
+    assert evaluation.positive == "dog"
+    assert any("'dog'" in note for note in evaluation.notes)
+    assert evaluation.overall.figures["auroc"].value == 1.0
     turned = judge(table, pd.DataFrame({"id": table["id"], "score": 1 - score}), positive="cat")
     assert turned.overall.figures["auroc"].value == 1.0
     assert turned.overall.figures["log_loss"].value == pytest.approx(
-        found.overall.figures["log_loss"].value
+        evaluation.overall.figures["log_loss"].value
     )
     with refused(ConfigError, option="positive", value="dogs", allowed=["cat", "dog"]):
         judge(table, pd.DataFrame({"id": table["id"], "score": score}), positive="dogs")

@@ -29,7 +29,7 @@ def test_standard_error_of_accuracy_is_the_analytic_one() -> None:
     unit's sum of v (a − mean).
     """
     table, predictions = make_case(n=2000, groups=150)
-    found = judge(table, predictions, replicates=4000).overall.figures["accuracy"]
+    figure = judge(table, predictions, replicates=4000).overall.figures["accuracy"]
     weight = table["sample_weight"].to_numpy()
     right = (np.where(predictions["score_yes"] >= 0.5, "yes", "no") == table["label"]).to_numpy()
     total = (
@@ -44,17 +44,17 @@ def test_standard_error_of_accuracy_is_the_analytic_one() -> None:
     )
     # 4,000 replicates know a standard deviation to 1/√8000 = 1.1 %; the ratio's curvature adds
     # less.
-    assert found.stderr == pytest.approx(math.sqrt(variance) / weight.sum(), rel=0.05)
-    low, high = found.interval
-    assert (high - low) / (2 * 1.96) == pytest.approx(found.stderr, rel=0.06)
+    assert figure.stderr == pytest.approx(math.sqrt(variance) / weight.sum(), rel=0.05)
+    low, high = figure.interval
+    assert (high - low) / (2 * 1.96) == pytest.approx(figure.stderr, rel=0.06)
 
 
 def test_identical_models_differ_by_exactly_nothing() -> None:
     table, predictions = make_case(classes=("a", "b", "c"), groups=60)
-    found = judge(
+    evaluation = judge(
         table, predictions, second=predictions.sample(frac=1, random_state=0), replicates=100
     )
-    for cell in (found.overall, *found.breakdown("source").cells):
+    for cell in (evaluation.overall, *evaluation.breakdown("source").cells):
         assert cell.difference
         for figure in cell.difference.values():
             assert (figure.value, figure.interval, figure.stderr, figure.naive) == (
@@ -75,17 +75,17 @@ def test_a_paired_difference_is_narrower_than_two_intervals() -> None:
         better.loc[at, ["score_no", "score_yes"]] = (
             (0.9, 0.1) if table["label"][at] == "no" else (0.1, 0.9)
         )
-    found = judge(table, predictions, second=better, replicates=500)
-    gap = found.overall.difference["accuracy"]
+    evaluation = judge(table, predictions, second=better, replicates=500)
+    gap = evaluation.overall.difference["accuracy"]
     weight = table["sample_weight"].to_numpy()
     assert gap.value == pytest.approx(weight[repaired].sum() / weight.sum())
     assert gap.naive == pytest.approx(30 / 600)
     assert gap.interval[0] > 0
-    single = found.overall.figures["accuracy"].interval
+    single = evaluation.overall.figures["accuracy"].interval
     assert gap.interval[1] - gap.interval[0] < 0.75 * (single[1] - single[0])
     # The same in columns of one table.
     both = predictions.assign(score_b_no=better["score_no"], score_b_yes=better["score_yes"])
-    assert judge(table, both, replicates=500).overall == found.overall
+    assert judge(table, both, replicates=500).overall == evaluation.overall
 
 
 def test_a_share_of_one_has_the_interval_of_its_effective_images() -> None:
@@ -123,11 +123,11 @@ def test_groups_are_drawn_whole() -> None:
 def test_a_replicate_without_a_class_is_counted_not_guessed() -> None:
     table, predictions = make_case(n=60, classes=("a", "b"))
     table["label"] = ["b", "b", *["a"] * 58]
-    found = judge(table, predictions, replicates=400).overall.figures["auroc"]
+    figure = judge(table, predictions, replicates=400).overall.figures["auroc"]
     # Two images are both left out with probability about e⁻² (a little more or less, by source).
-    assert found.undefined == pytest.approx(400 * math.exp(-2), rel=0.5)
-    assert found.interval is not None
-    assert found.few
+    assert figure.undefined == pytest.approx(400 * math.exp(-2), rel=0.5)
+    assert figure.interval is not None
+    assert figure.few
 
 
 @pytest.mark.slow
@@ -156,16 +156,18 @@ def test_intervals_cover_the_truth() -> None:
         frame["label"] = np.where(y, "yes", "no")
         frame["sample_weight"] = np.where(frame["hard"], 0.5 / pooled, 0.5 / (1 - pooled))
         frame["id"] = np.arange(600)
-        said = pd.DataFrame(
+        predicted = pd.DataFrame(
             {
                 "id": frame["id"],
                 "prediction": np.where(right == y, "yes", "no"),
                 "score": rng.normal(np.where(y, 0.6, -0.6), 1),
             }
         )
-        said["prediction_b"] = np.where(better == y, "yes", "no")
-        found = evaluate_predictions(frame, said, replicates=300, seed=trial)
-        figures = dict(found.overall.figures) | {"difference": found.overall.difference["accuracy"]}
+        predicted["prediction_b"] = np.where(better == y, "yes", "no")
+        evaluation = evaluate_predictions(frame, predicted, replicates=300, seed=trial)
+        figures = dict(evaluation.overall.figures) | {
+            "difference": evaluation.overall.difference["accuracy"]
+        }
         for name in inside:
             low, high = figures[name].interval
             inside[name] += low <= truth[name] <= high

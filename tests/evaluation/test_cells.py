@@ -22,9 +22,9 @@ def test_a_subgroup_without_weight_has_naive_figures_only(
 def test_one_group_in_every_source_has_no_interval(
     table: pd.DataFrame, predictions: pd.DataFrame
 ) -> None:
-    found = judge(table.assign(group=table["source"]), predictions, replicates=20)
-    assert found.overall.figures["accuracy"].interval is None
-    assert any("no intervals" in note for note in found.notes)
+    evaluation = judge(table.assign(group=table["source"]), predictions, replicates=20)
+    assert evaluation.overall.figures["accuracy"].interval is None
+    assert any("no intervals" in note for note in evaluation.notes)
 
 
 def test_few_effective_images_are_flagged() -> None:

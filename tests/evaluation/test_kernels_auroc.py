@@ -26,9 +26,11 @@ def test_auroc_with_ties_counts_pairs(rows: list[tuple[bool, int, int]]) -> None
     table = pd.DataFrame(
         {"id": id, "source": "a", "label": y, "sample_weight": weight.astype(float)}
     )
-    found = judge(table, pd.DataFrame({"id": id, "score": score / 3}), positive="True")
+    evaluation = judge(table, pd.DataFrame({"id": id, "score": score / 3}), positive="True")
     pairs = weight[y][:, None] * weight[~y][None, :]
     wins = (score[y][:, None] > score[~y][None, :]) + 0.5 * (
         score[y][:, None] == score[~y][None, :]
     )
-    assert found.overall.figures["auroc"].value == pytest.approx((pairs * wins).sum() / pairs.sum())
+    assert evaluation.overall.figures["auroc"].value == pytest.approx(
+        (pairs * wins).sum() / pairs.sum()
+    )

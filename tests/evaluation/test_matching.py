@@ -22,13 +22,17 @@ def test_missing_predictions_are_counted_and_the_first_named(
         judge(table, lacking)
     assert "2 of 20 images (test)" in str(caught.value)
     assert ", ".join(lacked) in str(caught.value)
-    found = judge(table, lacking, allow_missing=True)
-    assert (found.coverage.judged, found.coverage.missing, found.coverage.images) == (18, 2, 20)
+    evaluation = judge(table, lacking, allow_missing=True)
+    assert (
+        evaluation.coverage.judged,
+        evaluation.coverage.missing,
+        evaluation.coverage.images,
+    ) == (18, 2, 20)
     test = table[table["split"] == "test"].set_index("id")["sample_weight"]
-    assert found.coverage.weight == pytest.approx(
+    assert evaluation.coverage.weight == pytest.approx(
         1 - test[["a/01.jpg", "a/04.jpg"]].sum() / test.sum()
     )
-    assert any("2 of 20 images" in note for note in found.notes)
+    assert any("2 of 20 images" in note for note in evaluation.notes)
     # An empty field is no prediction either, and no more is an empty truth.
     with pytest.raises(DataError, match=r"no prediction: a/01\.jpg"):
         judge(
@@ -53,9 +57,9 @@ def test_unknown_ids_and_ids_twice_are_counted_and_the_first_named(
     more = pd.concat([predictions, pd.DataFrame({"id": ["x1", "x2"], "prediction": "cat"})])
     with refused(DataError, option="allow_extra", ids=["x1", "x2"]):
         judge(table, more)
-    found = judge(table, more, allow_extra=True)
-    assert found.coverage.extra == 2
-    assert found.coverage.elsewhere == 40
+    evaluation = judge(table, more, allow_extra=True)
+    assert evaluation.coverage.extra == 2
+    assert evaluation.coverage.elsewhere == 40
     with refused(DataError, ids=["a/00.jpg", "a/01.jpg"]):
         judge(table, pd.concat([predictions, predictions.head(2)]))
     with refused(DataError, ids=["a/00.jpg"]):
@@ -138,9 +142,9 @@ def test_which_images_are_judged(table: pd.DataFrame, predictions: pd.DataFrame)
     assert judge(table, predictions, split="validation").coverage.images == 20
     assert judge(table, predictions, split="all").coverage.images == 60
     renamed = table.assign(split=table["split"].replace({"test": "holdout"}))
-    found = judge(renamed, predictions)
-    assert found.split == "holdout + validation"
-    assert any("no split called test" in note for note in found.notes)
+    evaluation = judge(renamed, predictions)
+    assert evaluation.split == "holdout + validation"
+    assert any("no split called test" in note for note in evaluation.notes)
     assert judge(table.assign(split=None), predictions).coverage.images == 60
     with pytest.raises(ConfigError, match="Did you mean 'test'"):
         judge(table, predictions, split="tests")

@@ -16,10 +16,10 @@ def test_every_metric_is_that_of_scikit_learn(classes: tuple[str, ...], equal: b
     table, predictions = make_case(classes=classes)
     if equal:
         table["sample_weight"] = 1.0
-    found = judge(table, predictions)
+    evaluation = judge(table, predictions)
     expected = sklearn_values(table, predictions, table["sample_weight"].to_numpy())
-    assert values(found) == pytest.approx(expected, rel=1e-12)
-    naive = {name: figure.naive for name, figure in found.overall.figures.items()}
+    assert values(evaluation) == pytest.approx(expected, rel=1e-12)
+    naive = {name: figure.naive for name, figure in evaluation.overall.figures.items()}
     assert naive == pytest.approx(
         sklearn_values(table, predictions, np.ones(len(table))), rel=1e-12
     )
@@ -37,17 +37,17 @@ def test_regression_is_that_of_scikit_learn() -> None:
         }
     )
     predictions = pd.DataFrame({"id": np.arange(n), "y": y, "prediction": y + rng.normal(0, 1, n)})
-    found = judge(table, predictions)
-    assert found.task == "regression"
-    assert any("regression" in note for note in found.notes)
-    weight, said = table["sample_weight"], predictions["prediction"]
+    evaluation = judge(table, predictions)
+    assert evaluation.task == "regression"
+    assert any("regression" in note for note in evaluation.notes)
+    weight, predicted = table["sample_weight"], predictions["prediction"]
     expected = {
-        "mae": oracle.mean_absolute_error(y, said, sample_weight=weight),
-        "rmse": oracle.root_mean_squared_error(y, said, sample_weight=weight),
-        "r2": oracle.r2_score(y, said, sample_weight=weight),
+        "mae": oracle.mean_absolute_error(y, predicted, sample_weight=weight),
+        "rmse": oracle.root_mean_squared_error(y, predicted, sample_weight=weight),
+        "r2": oracle.r2_score(y, predicted, sample_weight=weight),
     }
     # Squares of 10⁶ leave nine digits.
-    assert values(found) == pytest.approx(expected, rel=1e-9)
+    assert values(evaluation) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("classes", [("no", "yes"), ("a", "b", "c")])
@@ -95,11 +95,11 @@ def test_replicates_are_metrics_of_drawn_groups() -> None:
         .multinomial(cells.n_units, np.full(cells.n_units, 1 / cells.n_units), size=5)
         .T.astype(float)
     )
-    found = judged.figures(count)
+    replicates = judged.figures(count)
     for b in range(5):
         drawn = weight * count[unit, b]
         kept = drawn > 0
         expected = sklearn_values(table[kept], predictions[kept], drawn[kept])
-        assert {name: value[0, b] for name, value in found.items()} == pytest.approx(
+        assert {name: value[0, b] for name, value in replicates.items()} == pytest.approx(
             expected, rel=1e-12
         )

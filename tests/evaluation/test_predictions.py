@@ -16,11 +16,11 @@ from unskew.evaluation.predictions import evaluate_predictions
 
 def test_an_evaluation_is_shown_in_a_few_lines() -> None:
     table, predictions = make_case()
-    found = judge(table, predictions, second=predictions, replicates=50)
-    shown = repr(found)
+    evaluation = judge(table, predictions, second=predictions, replicates=50)
+    shown = repr(evaluation)
     assert len(shown.splitlines()) <= 4
     assert max(len(line) for line in shown.splitlines()) <= 200
-    accuracy = found.overall.figures["accuracy"]
+    accuracy = evaluation.overall.figures["accuracy"]
     assert f"accuracy {accuracy.value:.3g} [{accuracy.interval[0]:.3g}, " in shown
     assert f"naive {accuracy.naive:.3g}" in shown
     assert "300 of 300 images" in shown
@@ -32,8 +32,8 @@ def test_an_evaluation_is_shown_in_a_few_lines() -> None:
 
 def test_subgroups_are_the_metrics_of_their_images() -> None:
     table, predictions = make_case(classes=("a", "b", "c"))
-    found = judge(table, predictions)
-    for cell in found.breakdown("source").cells:
+    evaluation = judge(table, predictions)
+    for cell in evaluation.breakdown("source").cells:
         inside = (table["source"] == cell.name).to_numpy()
         expected = sklearn_values(
             table[inside], predictions[inside], table["sample_weight"].to_numpy()[inside]
@@ -45,19 +45,19 @@ def test_subgroups_are_the_metrics_of_their_images() -> None:
         weight = table["sample_weight"][inside]
         assert cell.ess == pytest.approx(weight.sum() ** 2 / (weight**2).sum())
     by_label = {
-        cell.name: cell.figures["accuracy"].value for cell in found.breakdown("label").cells
+        cell.name: cell.figures["accuracy"].value for cell in evaluation.breakdown("label").cells
     }
-    assert min(by_label.values()) == found.overall.figures["worst_class"].value
-    assert found.overall.figures["worst_class"].where == min(
+    assert min(by_label.values()) == evaluation.overall.figures["worst_class"].value
+    assert evaluation.overall.figures["worst_class"].where == min(
         by_label, key=lambda name: by_label[name]
     )
     assert np.mean(list(by_label.values())) == pytest.approx(
-        found.overall.figures["balanced_accuracy"].value
+        evaluation.overall.figures["balanced_accuracy"].value
     )
     # With one class there is nothing to tell apart.
     assert all(
         "auroc" not in cell.figures and "balanced_accuracy" not in cell.figures
-        for cell in found.breakdown("label").cells
+        for cell in evaluation.breakdown("label").cells
     )
 
 

@@ -22,28 +22,28 @@ def test_subgroups_by_columns_of_all_tables(table: pd.DataFrame, predictions: pd
             "sex": ["f", "m", None] * (N // 3),
         }
     )
-    found = judge(
+    evaluation = judge(
         table,
         predictions.assign(scanner="x"),
         attributes=attributes,
         by=["sex", "age", "scanner"],
         split="all",
     )
-    assert [part.column for part in found.breakdowns] == [
+    assert [part.column for part in evaluation.breakdowns] == [
         "source",
         "label",
         "sex",
         "age",
         "scanner",
     ]
-    assert [cell.name for cell in found.breakdown("sex").cells] == ["f", "m", "(missing)"]
-    assert [cell.name for cell in found.breakdown("age").cells] == [
+    assert [cell.name for cell in evaluation.breakdown("sex").cells] == ["f", "m", "(missing)"]
+    assert [cell.name for cell in evaluation.breakdown("age").cells] == [
         "< 14.8",
         "[14.8, 29.5)",
         "[29.5, 44.2]",
         "> 44.2",
     ]
-    assert [cell.images for cell in found.breakdown("age").cells] == [15] * 4
+    assert [cell.images for cell in evaluation.breakdown("age").cells] == [15] * 4
     binned = judge(
         table,
         predictions,
@@ -56,7 +56,7 @@ def test_subgroups_by_columns_of_all_tables(table: pd.DataFrame, predictions: pd
         ("[0, 30)", 30),
         ("[30, 59]", 30),
     ]
-    for part in found.breakdowns:
+    for part in evaluation.breakdowns:
         assert sum(cell.images for cell in part.cells) == N
         assert sum(cell.weight_share for cell in part.cells) == pytest.approx(1)
     with pytest.raises(ConfigError, match="Did you mean 'sex'"):
@@ -67,12 +67,12 @@ def test_privacy_withholds_small_cells_and_what_would_reveal_them(
     table: pd.DataFrame, predictions: pd.DataFrame
 ) -> None:
     site = np.array(["big"] * 30 + ["middle"] * 25 + ["tiny"] * 5)
-    found = judge(table, predictions.assign(site=site), by=["site"], split="all", private=True)
-    part = found.breakdown("site")
+    evaluation = judge(table, predictions.assign(site=site), by=["site"], split="all", private=True)
+    part = evaluation.breakdown("site")
     # The total is known: the next smallest goes, too.
     assert [cell.name for cell in part.cells] == ["big"]
     assert part.withheld == 2
-    assert "tiny" not in str(found.to_dict())
+    assert "tiny" not in str(evaluation.to_dict())
     # By group: 30 images of three patients are three.
     patients = table.assign(group=[f"p{at // 10}" for at in range(N)])
     with refused(ConfigError, count=6, limit=10):

@@ -151,5 +151,5 @@ def test_the_files_give_back_the_pixels(trial: demo.Trial, tmp_path: Path) -> No
     demo.write_cameras(trial, tmp_path)
     path = next(path for path in tmp_path.rglob("*.png") if path.stem.endswith("_0007"))
     with Image.open(path) as image:
-        found = demo.grey_values(np.asarray(image.convert("RGB"))[None])
-    np.testing.assert_allclose(found[0], trial.photos.pixels[7], atol=0.5 / 255)
+        grey = demo.grey_values(np.asarray(image.convert("RGB"))[None])
+    np.testing.assert_allclose(grey[0], trial.photos.pixels[7], atol=0.5 / 255)

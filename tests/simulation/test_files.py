@@ -45,15 +45,15 @@ def test_the_configuration_debiases_without_an_edit(
     out = tmp_path / "simulated"
     write_simulation(simulation, out, form=form)
     weigh_folder(out, tmp_path / "results")
-    found = compare_with_truth(out, tmp_path / "results")
-    assert found.images == simulation.scenario.source.size
-    assert found.missing == 0
-    assert found.true.weight_distance == 0.0
+    comparison = compare_with_truth(out, tmp_path / "results")
+    assert comparison.images == simulation.scenario.source.size
+    assert comparison.missing == 0
+    assert comparison.true.weight_distance == 0.0
     if kind == "overlapping-classes":
         # The target's margin is given, so the weighted labels have it exactly.
-        assert found.debiased.label_distance == pytest.approx(0.0, abs=1e-9)
+        assert comparison.debiased.label_distance == pytest.approx(0.0, abs=1e-9)
     if kind != "acquisition":
-        assert found.debiased.weight_distance < found.naive.weight_distance
+        assert comparison.debiased.weight_distance < comparison.naive.weight_distance
 
 
 def test_manifest_and_folders_show_the_same_images(population: unskew.Pool, tmp_path: Path) -> None:
@@ -245,8 +245,8 @@ def test_the_commands(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
         )
         == 0
     )
-    told = json.loads(capsys.readouterr().out)
-    assert list(told["sources"]) == ["bin_0", "bin_1"]
+    shown = json.loads(capsys.readouterr().out)
+    assert list(shown["sources"]) == ["bin_0", "bin_1"]
     assert (
         run_command(["simulate", "acquisition", str(tmp_path / "nowhere"), "-o", out + "3", "-q"])
         == 2

@@ -5,6 +5,9 @@ be used, every digit occurs as often as in the whole collection, and light is di
 not. The mix was picked, among a few tried, because bias hurts there: an illustration, not a
 benchmark. Expected result: the debiased model is several points better than the naive one, and as
 good as one that knows how the cameras select.
+
+Importing this is cheap, because worker processes do it for `grey_values`: heavy imports are inside
+functions.
 """
 
 from __future__ import annotations
@@ -16,13 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from unskew.bias import Strata
-from unskew.debiasing.pool_weights import debias
 from unskew.errors import ConfigError
 from unskew.files.atomic import write_text
-from unskew.forecasting.gain import forecast_gain
 from unskew.records import Estimate, Floats, Ints, Pool, Target
-from unskew.weigh.solved_weights import debias_weights
 
 CAMERAS = ("archive", "counter", "survey")
 SIZES = (1000, 200, 100)
@@ -263,6 +262,10 @@ def compare_learners(seed: int) -> dict[str, Score]:
     """Score the four ways to learn on one trial."""
     from threadpoolctl import threadpool_limits
 
+    from unskew.bias import Strata
+    from unskew.debiasing.pool_weights import debias
+    from unskew.weigh.solved_weights import debias_weights
+
     trial = make_trial(seed)
     photos = trial.photos
     pool, target = pool_trial(trial)
@@ -285,6 +288,9 @@ def forecast_trial(seed: int) -> tuple[float, float]:
     The probe with this penalty, on raw pixels, is scikit-learn's LogisticRegression with its
     default settings, only faster.
     """
+    from unskew.bias import Strata
+    from unskew.forecasting.gain import forecast_gain
+
     trial = make_trial(seed)
     pool, target = pool_trial(trial)
     forecast = forecast_gain(
