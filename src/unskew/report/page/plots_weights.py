@@ -1,6 +1,4 @@
-"""The weights: histogram on a logarithmic axis, concentration, and quantiles by source and by
-class.
-"""
+"""The weights: histogram, concentration, and quantiles by source and by class."""
 
 from __future__ import annotations
 
