@@ -1,6 +1,4 @@
-"""Numbers and names as a person reads them: thousands separated, a few significant digits, nothing
-invisible in a name.
-"""
+"""Numbers and names as a person reads them."""
 
 from __future__ import annotations
 

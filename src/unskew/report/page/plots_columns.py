@@ -1,6 +1,4 @@
-"""Small multiples: how columns are distributed in the pool, debiased and in the target; how ω runs
-along a feature.
-"""
+"""Small multiples: distributions of columns, and ω along a feature."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The forecast drawn: accuracy of every arm with its interval, gains, and class by class;
-everything in points, 0 to 100.
-"""
+"""The forecast: accuracy of every arm, gains, and class by class, in points from 0 to 100."""
 
 from __future__ import annotations
 

@@ -1,12 +1,10 @@
-"""The weights: histogram on a logarithmic axis, concentration, and quantiles by source and by
-class.
-"""
+"""The weights: histogram, concentration, and quantiles by source and by class."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
@@ -34,7 +32,7 @@ from unskew.report.page.tables import (
     share_cell,
     table,
 )
-from unskew.report.summary.record import Spread, WeightsPanel
+from unskew.report.summary.record import Histogram, Spread, WeightsPanel
 
 _HEIGHT = 190
 # A table with more columns than this is no help; by source and by class there are the quantiles.
@@ -48,30 +46,15 @@ def plot_histogram(panel: WeightsPanel) -> Figure | None:
         return None
     scale = Scale(edges[0], edges[-1])
     top = max((count for count in counts if count is not None), default=1.0) or 1.0
-    bars = join(
-        tag(
-            "rect",
-            x=x_position(scale.at(low)),
-            width=x_position(scale.at(high) - scale.at(low)),
-            y=_HEIGHT - height,
-            height=height,
-            class_="bar",
-        )
-        for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True)
-        if count
-        for height in [max(1.0, (_HEIGHT - 16) * count / top)]
-    )
     ticks = _decades(scale)
-    average = _average_line(scale)
-    axis = tag(
-        "svg",
-        axis_ticks(scale, ticks=ticks, shown=[show_number(10.0**tick) for tick in ticks]),
-        y=_HEIGHT,
-        width="100%",
-        height=20,
+    drawing = canvas(
+        grid_lines([scale.at(tick) for tick in ticks]),
+        _levels(Scale(0.0, top).ticks(4), top, show_count),
+        _bars(panel.histogram, scale, top),
+        _average_line(scale),
+        _axis(scale, ticks, [show_number(10.0**tick) for tick in ticks]),
+        height=_HEIGHT + 20,
     )
-    lines = grid_lines([scale.at(tick) for tick in ticks])
-    drawing = canvas(lines, _levels(top), bars, average, axis, height=_HEIGHT + 20)
     apart = (
         f" {show_count(panel.zero_weights)} images with weight 0 are not drawn."
         if panel.zero_weights
@@ -95,18 +78,36 @@ def _decades(scale: Scale) -> list[float]:
     return [math.log10(tick) for tick in ticks if tick > 0]
 
 
+def _bars(histogram: Histogram, scale: Scale, top: float) -> Markup:
+    bars = []
+    for (low, high), count in zip(
+        itertools.pairwise(histogram.edges), histogram.count, strict=True
+    ):
+        if count:
+            height = max(1.0, (_HEIGHT - 16) * count / top)
+            width = x_position(scale.at(high) - scale.at(low))
+            x, y = x_position(scale.at(low)), _HEIGHT - height
+            bars.append(tag("rect", x=x, width=width, y=y, height=height, class_="bar"))
+    return join(bars)
+
+
+def _axis(scale: Scale, ticks: Sequence[float], shown: Sequence[str]) -> Markup:
+    numbers = axis_ticks(scale, ticks=ticks, shown=shown)
+    return tag("svg", numbers, y=_HEIGHT, width="100%", height=20)
+
+
 def _average_line(scale: Scale) -> Markup:
     return grid_lines([scale.at(0.0)], "guide") if scale.low <= 0 <= scale.high else Markup("")
 
 
-def _levels(top: float) -> Markup:
-    """Draw lines across for counts, with their numbers above them."""
-    values = [value for value in Scale(0.0, top).ticks(4) if value > 0]
+def _levels(values: Sequence[float], top: float, show: Callable[[float], str]) -> Markup:
+    """Draw lines across at positive values, with their numbers above them."""
     drawn = []
     for value in values:
-        y = _HEIGHT - (_HEIGHT - 16) * value / top
-        drawn.append(tag("line", x1="0%", x2="100%", y1=y, y2=y, class_="grid"))
-        drawn.append(tag("text", show_count(value), x=0, y=y - 3, class_="tick halo"))
+        if value > 0:
+            y = _HEIGHT - (_HEIGHT - 16) * value / top
+            drawn.append(tag("line", x1="0%", x2="100%", y1=y, y2=y, class_="grid"))
+            drawn.append(tag("text", show(value), x=0, y=y - 3, class_="tick halo"))
     return join(drawn)
 
 
@@ -136,26 +137,12 @@ def plot_concentration(panel: WeightsPanel) -> Figure | None:
         return None
     curve = stretch_lines([(0.0, 0.0), *points], "line debiased")
     even = stretch_lines([(0.0, 0.0), (1.0, 1.0)], "line even")
-    values = (0.0, 0.25, 0.5, 0.75, 1.0)
-    shown = [f"{100 * value:.0f}%" for value in values]
-    levels = join(
-        tag("line", x1="0%", x2="100%", y1=y, y2=y, class_="grid")
-        + tag("text", f"{100 * value:.0f}%", x=0, y=y - 3, class_="tick halo")
-        for value in (0.5, 1.0)
-        for y in [_HEIGHT - (_HEIGHT - 16) * value]
-    )
-    axis = tag(
-        "svg",
-        axis_ticks(Scale(0.0, 1.0), ticks=values, shown=shown),
-        y=_HEIGHT,
-        width="100%",
-        height=20,
-    )
+    ticks = (0.0, 0.25, 0.5, 0.75, 1.0)
     drawing = canvas(
-        grid_lines(values),
+        grid_lines(ticks),
         stretched(even, curve, y=16, height=_HEIGHT - 16),
-        levels,
-        axis,
+        _levels((0.5, 1.0), 1.0, "{:.0%}".format),
+        _axis(Scale(0.0, 1.0), ticks, [f"{tick:.0%}" for tick in ticks]),
         height=_HEIGHT + 20,
     )
     return Figure(

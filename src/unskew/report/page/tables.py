@@ -1,6 +1,4 @@
-"""Tables that a page shows: the record, and how cells are made. What sorts is the number, what is
-read is the text.
-"""
+"""Tables of a page: a cell sorts by its number and shows its text."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The bias model in words: what was assumed, what estimated, where c(z) comes from, and whether the
-sources look as it expects.
-"""
+"""The bias model: what was assumed and estimated, where c(z) comes from, and how it fits."""
 
 from __future__ import annotations
 

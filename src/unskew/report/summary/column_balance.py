@@ -1,6 +1,4 @@
-"""How every column is distributed in the pool, under the weights and in the target; and how far
-apart these are, standardised.
-"""
+"""Distributions in the pool, under the weights and in the target, and how far apart they are."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The columns of a pool as a report shows them: numbers in bins with round edges, everything else
-by level; and their shares.
-"""
+"""Columns as a report shows them: numbers in bins with round edges, everything else by level."""
 
 from __future__ import annotations
 

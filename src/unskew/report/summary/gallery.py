@@ -1,6 +1,4 @@
-"""Which images are worth looking at: the heaviest and lightest of every source, those that one
-source alone can see, and copies.
-"""
+"""Images to look at: heaviest and lightest, seen by one source only, and copies."""
 
 from __future__ import annotations
 

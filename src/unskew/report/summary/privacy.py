@@ -1,5 +1,4 @@
-"""What `privacy = "aggregate"` means, as the page states it; the arithmetic behind it is in
-`unskew.report.summary.suppression`.
+"""What `privacy = "aggregate"` means; the arithmetic is in `unskew.report.summary.suppression`.
 
 Where it holds:
 

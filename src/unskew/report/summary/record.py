@@ -1,5 +1,4 @@
-"""What a page shows, as plain numbers and texts: the summary. `report.json` is this record, and the
-page is made from nothing else.
+"""What a page shows, as plain numbers and texts: `report.json` is this record.
 
 Numbers that do not exist are None, never NaN, so that the record is plain JSON. With ``privacy =
 "aggregate"`` there are no images, paths or ids in it, and counts below ten, with what could give

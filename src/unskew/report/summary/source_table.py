@@ -1,6 +1,4 @@
-"""The sources: sizes, normalizers with both error bars, what they carry of the weight, copies and
-unreadable images.
-"""
+"""The sources: sizes, normalizers with both error bars, weight, copies, unreadable images."""
 
 from __future__ import annotations
 

@@ -142,9 +142,10 @@ def _rows(
     np.maximum.at(largest_c, code_n, weight_n * weighed.n)
     groups_c = weighed.group_counts(strata.code, n_strata)
     sources_c = _sources(weighed, strata, n_sources)
-    target_c, weighted_c = (
-        _in_scope_shares(strata, weighted_c) if weighed.private else (strata.mass, weighted_c)
-    )
+    target_c = strata.mass
+    if weighed.private:
+        ess_c = np.array([rounded(float(ess), 2) for ess in ess_c])
+        target_c, weighted_c = _in_scope_shares(strata, weighted_c)
     rows = []
     for at, cell in enumerate(strata.strata):
         hide, outside = bool(hidden_c[at]), weighed.private and not strata.in_scope[at]
@@ -159,11 +160,7 @@ def _rows(
                 images=None if hide else int(images_c[at]),
                 groups=None if hide or groups_c is None else int(groups_c[at]),
                 sources=() if hide else sources_c[at],
-                ess=None
-                if hide
-                else rounded(float(ess_c[at]), 2)
-                if weighed.private
-                else float(ess_c[at]),
+                ess=None if hide else float(ess_c[at]),
                 largest_weight=None if weighed.private else float(largest_c[at]),
                 covered=True,
                 in_scope=bool(strata.in_scope[at]),
@@ -179,9 +176,8 @@ def _in_scope_shares(strata: TargetStrata, weighted_c: Floats) -> tuple[Floats, 
     """
     inside = strata.in_scope
     weight = float(weighted_c[inside].sum())
-    return strata.mass / float(
-        strata.mass[inside].sum()
-    ), weighted_c / weight if weight > 0 else weighted_c
+    target_c = strata.mass / float(strata.mass[inside].sum())
+    return target_c, weighted_c / weight if weight > 0 else weighted_c
 
 
 def _sources(weighed: WeightedPool, strata: TargetStrata, n_sources: int) -> list[tuple[str, ...]]:

@@ -1,5 +1,4 @@
-"""Which cells of a table of counts may not be shown, so that no small one can be read or computed
-from the others: pure arithmetic.
+"""Which cells of a table are withheld, so that no small one can be computed from the others.
 
 The rule, `privacy = "aggregate"`: a cell of 1 to 9 units (groups, such as patients, where there are
 groups, else images) is withheld with everything computed from it. A table adds up to a total that

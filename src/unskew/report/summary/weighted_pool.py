@@ -97,6 +97,26 @@ def pair_with_weights(pool: Pool, weights: Weights, private: bool) -> WeightedPo
 
     Row numbers in place of ids are joined in order, if the sources agree.
     """
+    _check_kinds(pool, weights)
+    order = _order(pool, weights)
+    same = np.array_equal(order, np.arange(order.size))
+    ordered = pool if same else pool.take(order)
+    _check_origin(pool, weights, order)
+    weighed = WeightedPool(ordered, weights, private, pool.set_aside)
+    units = int(weighed.cell_sizes(np.zeros(weighed.n, dtype=np.int64), 1)[0])
+    if private and too_small(units):
+        unit = "images" if weighed.group_n is None else "groups"
+        raise ConfigError(
+            f'privacy = "aggregate" shows nothing about fewer than {SMALLEST_CELL} {unit}; there '
+            f"are {units} in all.",
+            option="privacy",
+            count=units,
+            limit=SMALLEST_CELL,
+        )
+    return weighed
+
+
+def _check_kinds(pool: Pool, weights: Weights) -> None:
     if not isinstance(pool, Pool):
         raise DataError(
             f"a report is about a Pool; got {type(pool).__name__}. Make one with Pool.from_frame "
@@ -114,9 +134,10 @@ def pair_with_weights(pool: Pool, weights: Weights, private: bool) -> WeightedPo
             f"({weights.solution.status.value}); see summarize_refusal.",
             value=weights.solution.status.value,
         )
-    order = _order(pool, weights)
-    same = np.array_equal(order, np.arange(order.size))
-    ordered = pool if same else pool.take(order)
+
+
+def _check_origin(pool: Pool, weights: Weights, order: Ints) -> None:
+    """Refuse a pool that names another source for an image than the weights do."""
     names = pool.names
     code_k = np.array(
         [names.index(name) if name in names else -1 for name in weights.names], dtype=np.int64
@@ -130,18 +151,6 @@ def pair_with_weights(pool: Pool, weights: Weights, private: bool) -> WeightedPo
             id=weights.id[other[0]],
             sources=[own, theirs],
         )
-    weighed = WeightedPool(ordered, weights, private, pool.set_aside)
-    units = int(weighed.cell_sizes(np.zeros(weighed.n, dtype=np.int64), 1)[0])
-    if private and too_small(units):
-        unit = "images" if weighed.group_n is None else "groups"
-        raise ConfigError(
-            f'privacy = "aggregate" shows nothing about fewer than {SMALLEST_CELL} {unit}; there '
-            f"are {units} in all.",
-            option="privacy",
-            count=units,
-            limit=SMALLEST_CELL,
-        )
-    return weighed
 
 
 def _order(pool: Pool, weights: Weights) -> Ints:

@@ -1,6 +1,4 @@
-"""The weights: how they are spread, in total, by source and by class, and how concentrated they
-are.
-"""
+"""The weights: how they are spread, and how concentrated they are."""
 
 from __future__ import annotations
 

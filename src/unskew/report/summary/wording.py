@@ -1,6 +1,4 @@
-"""Sentences: numbers as a reader wants them, and sentences of the records made fit for a page that
-shows aggregates only.
-"""
+"""Numbers in sentences, and sentences without counts for pages with aggregates only."""
 
 from __future__ import annotations
 
