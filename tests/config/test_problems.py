@@ -292,7 +292,7 @@ MISTAKES = {
     "level in and out": (
         run(target=["margins.label = {fox = 1}", 'outside.label = { fox = "keep" }']),
         5,
-        "target.outside",
+        "target.outside.label",
         ["fox"],
     ),
     "margins that are a list": (

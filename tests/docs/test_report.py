@@ -29,9 +29,9 @@ def test_every_panel_has_its_part_of_the_guide(tmp_path: Path) -> None:
 
 
 def test_the_stamps_of_the_verdict_are_those_of_the_page() -> None:
-    template = (
-        ROOT / "src" / "unskew" / "report" / "page" / "templates" / "verdict.html"
-    ).read_text(encoding="utf-8")
+    template = (ROOT / "src" / "unskew" / "report" / "page" / "templates" / "page.html").read_text(
+        encoding="utf-8"
+    )
     stamps = re.findall(r'"(?:ok|weak|no)": "([^"]+)"', template)
     assert len(stamps) == 3
     assert all(f"| {stamp} |" in GUIDE for stamp in stamps)

@@ -1,25 +1,299 @@
-"""Diagnose weights: `diagnose`, the step between weighing and reporting."""
+"""`diagnose`: the step between weighing and reporting; fit check, error bars, sensitivity."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from unskew.diagnosis.error_bars import estimate_errors
-from unskew.diagnosis.model_fit import run_fit_check
-from unskew.diagnosis.outcome_ranges import compute_ranges
-from unskew.diagnosis.outcomes import choose_outcomes
-from unskew.errors import ConfigError
-from unskew.records import Diagnostics, Floats, Pool, Weights
+from unskew.bias.fit_check import FitCheck, check_fit
+from unskew.errors import ConfigError, UnskewError
+from unskew.records import Diagnostics, Floats, Ints, OutcomeRange, Pool, Weights
+from unskew.report.summary.column_balance import ShownDistribution, balance_rows, show_distribution
 from unskew.report.summary.privacy import check_privacy
-from unskew.report.summary.record import Privacy
-from unskew.report.summary.weighted_pool import WeightedPool, pair_with_weights
+from unskew.report.summary.record import BalanceRow, Privacy
+from unskew.report.summary.stratum_table import tabulate_strata
+from unskew.report.summary.weighted_pool import (
+    WeightedPool,
+    describe_columns,
+    fitted_columns,
+    pair_with_weights,
+)
 
 if TYPE_CHECKING:
     from unskew.bias.fit_check import FitCheck
+    from unskew.weigh.bootstrap import Bootstrap
+
+_REPLICATES = 999
+_FEWEST_REPLICATES = 99
+# Signs of the multiplier bootstrap (replicates × images) and influence functions (images × sources
+# × thresholds) held in memory at once.
+_MOST_SIGNS = 2e7
+_MOST_INFLUENCES = 3e7
+_THRESHOLDS = 15
+
+
+def run_fit_check(pool: Pool, weights: Weights, seed: int) -> tuple[FitCheck | None, str]:
+    """Return the test of fit of all images, or None and why there is none."""
+    replicates = affordable_fit_replicates(weights.weight.size, len(weights.names))
+    if replicates == 0:
+        return None, (
+            "Not tested, because it would take too much memory for data of this size: weigh a part "
+            "of the images and call unskew.check_fit."
+        )
+    model = None if weights.estimation is None else weights.estimation.fitted
+    try:
+        return check_fit(pool, model, weights=weights, replicates=replicates, rng=seed), ""
+    except UnskewError as error:
+        return None, f"Not tested: {error}"
+
+
+def affordable_fit_replicates(n_images: int, n_sources: int) -> int:
+    """Return 999 replicates, fewer for large data, none where fewer than 99 fit in memory."""
+    if n_images * n_sources * _THRESHOLDS > _MOST_INFLUENCES:
+        return 0
+    replicates = min(_REPLICATES, int(_MOST_SIGNS / n_images))
+    return replicates if replicates >= _FEWEST_REPLICATES else 0
+
+
+# Every replicate of the bootstrap solves again, and where ω was estimated it also fits again. The
+# number of replicates is chosen by size alone, so that the same data always give the same page:
+# some ten seconds on one core (measured: 5e7 entries of ω a second in a solve).
+_ERROR_BARS_REPLICATES = 50
+_ERROR_BARS_FEWEST_REPLICATES = 20
+_SOLVED_ENTRIES = 4e8
+_FITTED_ENTRIES = 4e6
+# A model without derivatives has its own bootstrap behind every standard error; the same replicates
+# serve both.
+_UNSMOOTH_REPLICATES = 100
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorBars:
+    """Standard errors of log Ω̂, NaN where there is none, and how they were computed.
+
+    Attributes
+    ----------
+    asymptotic : (K,) from the equations.
+    bootstrap : (K,) from replicates.
+    note : how they were computed, or why they were not.
+    """
+
+    asymptotic: Floats
+    bootstrap: Floats
+    note: str
+
+
+def estimate_errors(weights: Weights, replicates: int | None, seed: int) -> ErrorBars:
+    """Compute both error bars of the normalizers.
+
+    ``replicates`` None: as many as the size of the data allows; 0: no bootstrap.
+    """
+    n_sources = len(weights.names)
+    unknown_k = np.full(n_sources, np.nan)
+    if weights.estimation is not None and weights.estimation.fitted.normalizers_known:
+        note = (
+            "With the target's masses of the strata every normalizer is 1 by definition: it has no "
+            "error."
+        )
+        return ErrorBars(np.zeros(n_sources), np.zeros(n_sources), note)
+    try:
+        stderr_k = _without_rounding(np.sqrt(np.diagonal(weights.covariance()))[:n_sources])
+    except UnskewError as error:
+        return ErrorBars(unknown_k, unknown_k, f"There are no error bars: {error}")
+    n = affordable_bootstrap_replicates(weights) if replicates is None else replicates
+    if n == 0:
+        why = (
+            "not asked for"
+            if replicates == 0
+            else "too expensive for data of this size; ask for it by replicates=50"
+        )
+        note = f"The standard errors are asymptotic; a bootstrap was {why}."
+        return ErrorBars(stderr_k, unknown_k, note)
+    try:
+        bootstrap = weights.bootstrap(n, _shared_seed(weights, seed))
+    except UnskewError as error:
+        note = f"The standard errors are asymptotic; the bootstrap failed: {error}"
+        return ErrorBars(stderr_k, unknown_k, note)
+    note = _bootstrap_note(weights, n, bootstrap)
+    return ErrorBars(stderr_k, _without_rounding(bootstrap.stderr), note)
+
+
+def _bootstrap_note(weights: Weights, n: int, bootstrap: Bootstrap) -> str:
+    lost = [
+        f"{count} {reason}"
+        for count, reason in (
+            (bootstrap.n_disconnected, "lacked a link or a stratum"),
+            (bootstrap.n_failed, "did not converge"),
+        )
+        if count
+    ]
+    return (
+        f"Standard errors of log Ω: asymptotic, and the spread over {n} bootstrap replicates "
+        f"(images drawn again within sources{', by group' if weights.group is not None else ''}, "
+        f"{'the model fitted again' if _is_fitted(weights) else 'solved again'}). "
+        f"{'Of these, ' + ' and '.join(lost) + '.' if lost else 'All of them could be solved.'}"
+    )
+
+
+def _without_rounding(stderr_k: Floats) -> Floats:
+    """Set errors of known normalizers to 0; a variance of 1e-18 is rounding."""
+    return np.where(stderr_k < 1e-7, 0.0, stderr_k)
+
+
+def affordable_bootstrap_replicates(weights: Weights) -> int:
+    """Return how many replicates are computed unless a number is given.
+
+    50, fewer for large data, none where fewer than 20 are affordable.
+    """
+    entries = float(weights.weight.size * len(weights.names))
+    if not _is_fitted(weights):
+        n = min(_ERROR_BARS_REPLICATES, int(_SOLVED_ENTRIES / entries))
+    elif is_smooth(weights):
+        n = min(_ERROR_BARS_REPLICATES, int(_FITTED_ENTRIES / entries))
+    else:
+        n = _UNSMOOTH_REPLICATES if entries <= _FITTED_ENTRIES / _UNSMOOTH_REPLICATES else 0
+    return n if n >= _ERROR_BARS_FEWEST_REPLICATES else 0
+
+
+def is_smooth(weights: Weights) -> bool:
+    """Tell whether standard errors of means come from derivatives, or need a bootstrap each."""
+    return weights.estimation is None or all(
+        factor.is_smooth for factor in weights.estimation.fitted.factors
+    )
+
+
+def _is_fitted(weights: Weights) -> bool:
+    return weights.estimation is not None and not weights.estimation.omega_is_known
+
+
+def _shared_seed(weights: Weights, seed: int) -> int:
+    return seed if is_smooth(weights) or weights.estimation is None else weights.estimation.seed
+
+
+_MOST_LABELS = 6
+_MOST_OUTCOMES = 4
+
+
+def choose_outcomes(weighed: WeightedPool) -> dict[str, Floats]:
+    """Return (n,) values by name: the shares of the most frequent classes.
+
+    Where the target fixes those, or there are none: the columns outside the target that moved most.
+    What a report with aggregates only withholds is not chosen if ``weighed`` is private.
+    """
+    label = _shown(weighed, {"label"})
+    if label and not label[0].described.by_strata and not label[0].described.column.is_number:
+        return _class_shares(weighed, label[0])
+    outside = {str(name) for name in weighed.frame.columns} - set(fitted_columns(weighed))
+    return _moved_most(weighed, _shown(weighed, outside))
+
+
+def _shown(weighed: WeightedPool, names: set[str]) -> list[ShownDistribution]:
+    table = tabulate_strata(weighed)
+    described, _ = describe_columns(weighed, names)
+    return [show_distribution(weighed, column, table) for column in described]
+
+
+def _class_shares(weighed: WeightedPool, label: ShownDistribution) -> dict[str, Floats]:
+    levels = label.panel.levels[: len(label.panel.levels) - label.joined]
+    count = label.panel.count
+    kept = [cell for cell in range(len(levels)) if count[cell] and not label.hidden[cell]]
+    return {
+        _share_name(label, levels[cell]): _indicator(weighed, label, cell)
+        for cell in kept[:_MOST_LABELS]
+    }
+
+
+def _moved_most(weighed: WeightedPool, shown: list[ShownDistribution]) -> dict[str, Floats]:
+    by_name = {distribution.described.column.name: distribution for distribution in shown}
+    rows = [row for distribution in shown for row in balance_rows(weighed, distribution)]
+    outcomes: dict[str, Floats] = {}
+    for row in sorted(rows, key=_most_moved_first):
+        distribution = by_name[row.column]
+        column = distribution.described.column
+        if row.level is not None:
+            cell = distribution.panel.levels.index(row.level)
+            name = _share_name(distribution, row.level)
+            outcomes.setdefault(name, _indicator(weighed, distribution, cell))
+        elif column.value is not None and bool(column.present.all()):
+            outcomes.setdefault(f"mean of {row.column}", column.value)
+        if len(outcomes) == _MOST_OUTCOMES:
+            break
+    return outcomes
+
+
+def _most_moved_first(row: BalanceRow) -> tuple[float, str]:
+    return -abs((row.after or 0.0) - (row.before or 0.0)), row.column
+
+
+def _share_name(distribution: ShownDistribution, level: str) -> str:
+    """Name a share of all images; elsewhere shares are of the images that have a value."""
+    column = distribution.described.column
+    return f"share of {column.name} = {level}" + (
+        "" if bool(column.present.all()) else ", of all images, those without a value included"
+    )
+
+
+def _indicator(weighed: WeightedPool, distribution: ShownDistribution, cell: int) -> Floats:
+    value_n = np.zeros(weighed.n)
+    value_n[distribution.rows_of_cell(cell)] = 1.0
+    return value_n
+
+
+_FACTORS = (2.0, 1.5)
+# A sensitivity sorts the images and computes two standard errors: some seconds for so many images
+# over all outcomes and factors.
+_MOST_SORTED = 1e6
+
+
+def compute_ranges(
+    weights: Weights, outcomes: Mapping[str, Any], cell: Ints | None
+) -> tuple[tuple[OutcomeRange, ...], str]:
+    """Return the range of every outcome for every factor, and a note if some are missing.
+
+    ``cell``: (n,) the stratum of every image where the target gives their masses, so that c(z) may
+    vary within strata only.
+    """
+    if not is_smooth(weights) and affordable_bootstrap_replicates(weights) == 0:
+        return (), (
+            "The sensitivity to c(z) needs a bootstrap with this model, which is too expensive "
+            "here; call weights.sensitivity."
+        )
+    asked = [(name, factor) for factor in _FACTORS for name in outcomes]
+    affordable = asked[: max(int(_MOST_SORTED / weights.weight.size), 1)]
+    try:
+        ranges = [
+            _compute_range(weights, name, outcomes[name], factor, cell)
+            for name, factor in affordable
+        ]
+    except UnskewError as error:
+        return (), f"The sensitivity to c(z) could not be computed: {error}"
+    note = (
+        f"For data of this size {len(affordable)} of {len(asked)} ranges were computed; "
+        "weights.sensitivity(values, factor) gives others."
+        if len(affordable) < len(asked)
+        else ""
+    )
+    order = {str(name): position for position, name in enumerate(outcomes)}
+    return tuple(sorted(ranges, key=lambda row: (order[row.outcome], row.factor))), note
+
+
+def _compute_range(
+    weights: Weights, outcome: str, values: Any, factor: float, cell: Ints | None
+) -> OutcomeRange:
+    sensitivity = weights.sensitivity(values, factor, cell=cell)
+    return OutcomeRange(
+        outcome=str(outcome),
+        factor=factor,
+        value=sensitivity.value,
+        low=sensitivity.low,
+        high=sensitivity.high,
+        interval=sensitivity.interval,
+        scope=sensitivity.scope,
+    )
 
 
 def diagnose(

@@ -24,7 +24,7 @@ from unskew.evaluation.bootstrap import (
 from unskew.evaluation.metrics import BY_CLASS, Answers, Cells, Metrics, Truth, make_metrics
 from unskew.evaluation.subgroups import View, small_classes
 from unskew.records import Floats, Ints
-from unskew.report.summary.suppression import SMALLEST_CELL, count_units
+from unskew.report.summary.privacy import SMALLEST_CELL, count_units
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Floats
 from unskew.records.levels import level_text
-from unskew.report.summary.suppression import too_small
+from unskew.report.summary.privacy import too_small
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from unskew.evaluation.bootstrap import MetricValue
 from unskew.files.fingerprints import find_versions, fingerprint_file
 from unskew.files.plain_json import json_value
-from unskew.report.page.numbers import MISSING, show_count, show_number, show_share
+from unskew.report.page.tables import MISSING, show_count, show_number, show_share
 from unskew.report.summary.privacy import PRIVACY_RULE
 from unskew.training.folder import ARMS_FOLDER
 from unskew.training.preparation import Preparation

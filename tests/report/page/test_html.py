@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from report.page import samples
 from report.page.samples import PANELS, SAMPLES, page_of
 from unskew.report.page.html import LARGEST_PAGE, render_page
-from unskew.report.page.numbers import (
+from unskew.report.page.tables import (
     show_count,
     show_number,
     show_p_value,

@@ -19,8 +19,8 @@ from raising import refused
 from summary_pools import ListedImages, jpeg, mixed_frame, strata_weights, summary_of
 from unskew.errors import ConfigError, DataError, WeakOverlapWarning
 from unskew.report.summary.plain import summary_to_json
+from unskew.report.summary.privacy import SMALLEST_CELL
 from unskew.report.summary.record import Summary
-from unskew.report.summary.suppression import SMALLEST_CELL
 
 
 def private(pool: unskew.Pool, weights: unskew.Weights, **options: Any) -> Summary:

@@ -11,19 +11,16 @@ from typing import Any
 from markupsafe import Markup
 
 from unskew.report.page import (
-    figures,
     overlap_tables,
     panels,
-    plots_balance,
     plots_columns,
     plots_forecast,
-    plots_graph,
-    plots_heat,
-    plots_sensitivity,
-    plots_sources,
+    plots_overlap,
+    plots_rows,
     plots_weights,
 )
-from unskew.report.page.numbers import (
+from unskew.report.page.svg import SERIES
+from unskew.report.page.tables import (
     MISSING,
     quote_names,
     shorten,
@@ -77,15 +74,12 @@ def _render(summary: Summary, budget: int) -> str:
         policy=_policy(style, script),
         galleries=galleries,
         pictures_left_out=pictures_left_out,
-        series=figures.SERIES,
+        series=SERIES,
         overlap_tables=overlap_tables,
-        plots_balance=plots_balance,
         plots_columns=plots_columns,
         plots_forecast=plots_forecast,
-        plots_graph=plots_graph,
-        plots_heat=plots_heat,
-        plots_sensitivity=plots_sensitivity,
-        plots_sources=plots_sources,
+        plots_overlap=plots_overlap,
+        plots_rows=plots_rows,
         plots_weights=plots_weights,
         panels=panels,
         next_id=partial(next, itertools.count(1)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from unskew.report.page.numbers import shorten, show_number
 from unskew.report.page.tables import (
     PageTable,
     TableCell,
@@ -13,6 +12,8 @@ from unskew.report.page.tables import (
     name_cell,
     number_cell,
     share_cell,
+    shorten,
+    show_number,
     table,
 )
 from unskew.report.summary.record import Number, OverlapPanel

@@ -13,10 +13,9 @@ from typing import Any, TypeVar
 
 from markupsafe import Markup
 
-from unskew.report.page.figures import joined_marks
-from unskew.report.page.numbers import MISSING, shorten, show_count, show_share
-from unskew.report.page.svg import Scale, canvas, tag
+from unskew.report.page.svg import Scale, canvas, joined_marks, tag
 from unskew.report.page.tables import (
+    MISSING,
     PageTable,
     TableCell,
     TableColumn,
@@ -26,6 +25,9 @@ from unskew.report.page.tables import (
     number_cell,
     p_value_cell,
     share_cell,
+    shorten,
+    show_count,
+    show_share,
     signed_cell,
     table,
 )

@@ -7,24 +7,21 @@ from dataclasses import replace
 
 from markupsafe import Markup
 
-from unskew.report.page.figures import (
+from unskew.report.page.svg import (
     MOST_DRAWN,
     SERIES,
     Figure,
     Key,
     Row,
-    draw_row,
-    draw_rows,
-    joined_marks,
-    share_ticks,
-)
-from unskew.report.page.numbers import shorten, show_count, show_number, show_share
-from unskew.report.page.svg import (
     Scale,
     axis_ticks,
     canvas,
+    draw_row,
+    draw_rows,
     grid_lines,
     join,
+    joined_marks,
+    share_ticks,
     stretch_lines,
     stretched,
     tag,
@@ -37,6 +34,10 @@ from unskew.report.page.tables import (
     name_cell,
     number_cell,
     share_cell,
+    shorten,
+    show_count,
+    show_number,
+    show_share,
     table,
 )
 from unskew.report.summary.record import Curve, DistributionPanel, Number

@@ -6,16 +6,26 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from unskew.report.page.figures import Figure, Key, Row, draw_rows, joined_marks, span_line
-from unskew.report.page.numbers import MISSING, shorten
-from unskew.report.page.svg import Scale, mark, scale_of
+from unskew.report.page.svg import (
+    Figure,
+    Key,
+    Row,
+    Scale,
+    draw_rows,
+    joined_marks,
+    mark,
+    scale_of,
+    span_line,
+)
 from unskew.report.page.tables import (
+    MISSING,
     PageTable,
     TableCell,
     TableColumn,
     count_cell,
     name_cell,
     share_cell,
+    shorten,
     table,
 )
 from unskew.report.summary.record import ForecastArm, ForecastClass, ForecastPanel, Number

@@ -8,16 +8,19 @@ from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
-from unskew.report.page.figures import Figure, Key, Row, draw_rows, span_line
-from unskew.report.page.numbers import show_count, show_number, show_share
 from unskew.report.page.svg import (
+    Figure,
+    Key,
+    Row,
     Scale,
     axis_ticks,
     canvas,
+    draw_rows,
     grid_lines,
     join,
     mark,
     scale_of,
+    span_line,
     stretch_lines,
     stretched,
     tag,
@@ -30,6 +33,9 @@ from unskew.report.page.tables import (
     name_cell,
     number_cell,
     share_cell,
+    show_count,
+    show_number,
+    show_share,
     table,
 )
 from unskew.report.summary.record import Histogram, Spread, WeightsPanel

@@ -1,9 +1,4 @@
-"""SVG by hand: elements, scales, axes.
-
-Positions along x are percentages of the drawing's width, those along y are pixels: a drawing takes
-whatever width it is given, and its text keeps its size, on a phone as on paper. Nothing here
-carries a colour; classes do, and the style sheet knows light, dark and print.
-"""
+"""SVG by hand: elements, scales, axes, and a figure with its table."""
 
 from __future__ import annotations
 
@@ -13,7 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from unskew.report.page.numbers import show_name, show_number
+from unskew.report.page.tables import PageTable, shorten, show_name, show_number
 
 # Curves are drawn in a box of this many units and stretched to the width there is.
 BOX = 1000.0
@@ -218,3 +213,91 @@ def canvas(*children: Markup, height: float, class_: str = "plot") -> Markup:
         aria_hidden="true",
         focusable="false",
     )
+
+
+# More rows than this are unreadable as a picture; the table behind it has them all.
+MOST_DRAWN = 60
+
+
+@dataclass(frozen=True)
+class Key:
+    """A line of a legend: the mark's name (see `unskew.report.page.svg.mark`) and its meaning."""
+
+    mark: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A drawing, its description for screen readers, and the table behind it."""
+
+    title: str
+    drawing: Markup
+    label: str
+    table: PageTable
+    meaning: str = ""
+    keys: tuple[Key, ...] = ()
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a figure: name, marks, and its numbers as text on the right."""
+
+    name: str
+    marks: Markup
+    text: str
+
+
+SERIES = (
+    Key("pool", "Pool as collected"),
+    Key("debiased", "Debiased (weighted)"),
+    Key("target", "Target"),
+)
+
+
+def draw_rows(
+    rows: Sequence[Row],
+    scale: Scale,
+    *,
+    guides: Iterable[float] = (),
+    ticks: Sequence[str] | None = None,
+) -> Markup:
+    """Draw rows below one another on a common axis, with a line through each of the ``guides``."""
+    positions = [scale.at(value) for value in scale.ticks()]
+    lines = grid_lines(positions) + grid_lines([scale.at(value) for value in guides], "guide")
+    drawn = [draw_row(row, lines) for row in rows[:MOST_DRAWN]]
+    foot = draw_row(Row("", axis_ticks(scale, shown=ticks), ""), Markup(""), height=20)
+    return tag("div", *drawn, foot, class_="rows" if len(rows) <= 16 else "rows dense")
+
+
+def draw_row(row: Row, lines: Markup, height: int = 26) -> Markup:
+    """Draw one line: the name, the marks over ``lines``, the numbers."""
+    name = tag("span", tag("bdi", shorten(row.name, 60)), class_="row-name")
+    return tag(
+        "div",
+        name,
+        canvas(lines, row.marks, height=height, class_="track"),
+        tag("span", row.text, class_="row-text"),
+        class_="row",
+    )
+
+
+def span_line(low: float, high: float, y: float, class_: str) -> Markup:
+    """Draw a horizontal line between two parts of the width."""
+    return tag("line", x1=x_position(low), x2=x_position(high), y1=y, y2=y, class_=class_)
+
+
+def joined_marks(values: Iterable[tuple[str, float | None]], scale: Scale, y: float = 13) -> Markup:
+    """Draw a mark for each (kind, value) that is known, and a line that joins them."""
+    positions = [(kind, scale.at(value)) for kind, value in values if value is not None]
+    marks = join(mark(kind, position, y) for kind, position in positions)
+    if len(positions) < 2:
+        return marks
+    ends = [position for _, position in positions]
+    return span_line(min(ends), max(ends), y, "move") + marks
+
+
+def share_ticks(scale: Scale) -> list[str]:
+    """Return the ticks of an axis of shares, in percent."""
+    return [f"{100 * value:.6g}%" for value in scale.ticks()]

@@ -1,21 +1,150 @@
-"""Tables of a page: a cell sorts by its number and shows its text."""
+"""Tables of a page, and numbers and names as a person reads them."""
 
 from __future__ import annotations
 
+import math
+import re
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from markupsafe import Markup
 
-from unskew.report.page.numbers import (
-    MISSING,
-    shorten,
-    show_count,
-    show_number,
-    show_p_value,
-    show_share,
-    show_signed,
-)
+MISSING = "–"
+# Zero-width joiners belong to the spelling of Persian, Hindi and others; every other invisible
+# character is shown by its code.
+_HARMLESS = {"\u200c", "\u200d"}
+_INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def show_count(value: float | None) -> str:
+    """Show a whole number with thousands separators.
+
+    >>> show_count(12034), show_count(1203.6), show_count(None)
+    ('12,034', '1,204', '–')
+    """
+    if value is None or math.isnan(value):
+        return MISSING
+    return "∞" if math.isinf(value) else _minus(f"{value:,.0f}")
+
+
+def show_number(value: float | None, digits: int = 3) -> str:
+    """Show a few significant digits; powers of ten for very small or very large numbers.
+
+    >>> [show_number(value) for value in (0.012345, 1234.5, 1.2e-7, 0.0, -2.5)]
+    ['0.0123', '1,234', '1.2 × 10⁻⁷', '0', '−2.5']
+    """
+    if value is None or math.isnan(value):
+        return MISSING
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
+    size = abs(value)
+    if size >= 1e9 or 0 < size < 1e-3:
+        mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
+        mantissa = mantissa.rstrip("0").rstrip(".") if "." in mantissa else mantissa
+        return _minus(f"{mantissa} × 10{str(int(exponent)).translate(_RAISED)}")
+    return _minus(f"{value:,.0f}" if size >= 1000 else f"{value:.{digits}g}")
+
+
+def show_share(value: float | None) -> str:
+    """Show a part of 1 as a percentage.
+
+    >>> [show_share(value) for value in (0.1234, 0.00042, 1.0, 0.99999, 1e-7, 0)]
+    ['12.3%', '0.042%', '100%', '>99.9%', '<0.001%', '0%']
+    """
+    if value is None or math.isnan(value):
+        return MISSING
+    percent = 100.0 * value
+    if percent in (0.0, 100.0):
+        return f"{percent:.0f}%"
+    if 0 < percent < 0.001:
+        return "<0.001%"
+    if 99.95 <= percent < 100:
+        return ">99.9%"
+    return _minus(f"{percent:,.1f}%" if abs(percent) >= 1 else f"{percent:.2g}%")
+
+
+def show_signed(value: float | None, digits: int = 3) -> str:
+    """Show a difference, always with its sign.
+
+    Below a millionth it is rounding.
+
+    >>> show_signed(0.25), show_signed(-0.25), show_signed(0.0), show_signed(-7e-16)
+    ('+0.25', '−0.25', '0', '0')
+    """
+    if value is not None and abs(value) < 1e-6:
+        return "0"
+    shown = show_number(value, digits)
+    return f"+{shown}" if value is not None and value > 0 else shown
+
+
+def show_p_value(value: float | None) -> str:
+    """Show a p-value; bootstrap p-values below a thousandth are not distinguished.
+
+    >>> show_p_value(0.0004), show_p_value(0.032)
+    ('<0.001', '0.032')
+    """
+    return "<0.001" if value is not None and value < 0.001 else show_number(value, 2)
+
+
+def show_name(name: object) -> str:
+    r"""Show a name with line breaks, direction marks and other invisible characters spelled out.
+
+    >>> show_name("a\u202eb\nc")
+    'a⟨U+202E⟩b⏎c'
+    """
+    text = str(name)
+    return (
+        text
+        if text.isascii() and text.isprintable()
+        else "".join(_show_character(character) for character in text)
+    )
+
+
+def _show_character(character: str) -> str:
+    if character in "\n\t":
+        return "⏎" if character == "\n" else "⇥"
+    if unicodedata.category(character) in _INVISIBLE and character not in _HARMLESS:
+        return f"⟨U+{ord(character):04X}⟩"
+    return character
+
+
+def shorten(name: object, longest: int = 48) -> str:
+    """Leave out the middle of a long name.
+
+    >>> shorten("a" * 30 + "b" * 30, 20)
+    'aaaaaaaaaaaaa…bbbbbb'
+    """
+    text = show_name(name)
+    if len(text) <= longest:
+        return text
+    tail = (longest - 1) // 3
+    return f"{text[: longest - 1 - tail]}…{text[-tail:]}"
+
+
+def shorten_path(path: object, longest: int = 44) -> str:
+    """Keep the end of a long path: the name of the file tells more than its folder.
+
+    >>> shorten_path("a/very/long/way/to/IMG_0001.jpg", 20)
+    '…/way/to/IMG_0001.jpg'
+    """
+    text = show_name(path)
+    return text if len(text) <= longest else f"…{text[-longest:]}"
+
+
+def quote_names(text: str) -> str:
+    """Put names between backticks, as in messages of the library, into quotation marks.
+
+    >>> quote_names("only 8 images of `night`")
+    'only 8 images of “night”'
+    """
+    return re.sub(r"`([^`]*)`", "“\\1”", text)
+
+
+def _minus(text: str) -> str:
+    return text.replace("-", "−")
+
 
 # A page must stay small whatever was pooled; further rows are in report.json only.
 MOST_ROWS = 500

@@ -1,16 +1,194 @@
-"""The bias model: what was assumed and estimated, where c(z) comes from, and how it fits."""
+"""The bias model: its assumptions and estimates, its fit, and omega along each feature."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from unskew.records import Diagnostics
-from unskew.report.summary.columns_against_target import Described
-from unskew.report.summary.omega_curves import draw_curves
-from unskew.report.summary.record import BiasPanel, FitRow
-from unskew.report.summary.weighted_pool import WeightedPool
-from unskew.report.summary.wording import private_sentences, without_counts
+import numpy as np
+
+from unskew.errors import UnskewError
+from unskew.records import Diagnostics, Floats
+from unskew.records.levels import level_text
+from unskew.report.summary.columns import column_numbers
+from unskew.report.summary.privacy import private_sentences, without_counts
+from unskew.report.summary.record import BiasPanel, Curve, FitRow
+from unskew.report.summary.weighted_pool import Described, WeightedPool, fitted_columns
+from unskew.target.levels import bin_labels
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_POINTS = 61
+_MOST_FEATURES = 24
+_MOST_SOURCES = 12
+_MOST_LEVELS = 24
+
+
+def draw_curves(weighed: WeightedPool, described: list[Described]) -> tuple[tuple[Curve, ...], str]:
+    """Return one curve for each feature, and a note if there are more.
+
+    A stratum's factor is drawn as its mean over the target within each level of an attribute, Σ_c
+    p_c ω_ck/Σ_c p_c; all other factors together along each feature, the others at the median (or
+    most frequent level) of the source whose curve it is.
+    """
+    if weighed.fitted is None:
+        return (), ""
+    sources = _largest_sources(weighed)
+    curves = [*_strata_curves(weighed, sources), *_feature_curves(weighed, described, sources)]
+    if weighed.private:
+        # Levels of strata hold counts, and a hard edge is the value of one image.
+        curves = [
+            curve
+            for curve in curves
+            if curve.at and all(value for row in curve.omega.values() for value in row)
+        ]
+    notes = (
+        [f"{_MOST_FEATURES} of {len(curves)} features are drawn."]
+        if len(curves) > _MOST_FEATURES
+        else []
+    )
+    notes += (
+        [f"Curves of the {len(sources)} largest sources are drawn."]
+        if len(sources) < len(weighed.names)
+        else []
+    )
+    return tuple(curves[:_MOST_FEATURES]), " ".join(notes)
+
+
+def _largest_sources(weighed: WeightedPool) -> list[int]:
+    size_k = np.bincount(weighed.source_n, minlength=len(weighed.names))
+    return sorted(np.argsort(-size_k, kind="stable")[:_MOST_SOURCES].tolist())
+
+
+def _strata_curves(weighed: WeightedPool, sources: list[int]) -> list[Curve]:
+    fitted = weighed.fitted
+    if fitted is None or fitted.strata is None:
+        return []
+    target, curves = fitted.strata.target, []
+    with np.errstate(over="ignore"):
+        omega_ck = np.exp(fitted.strata.log_factor[:, : len(fitted.names)])
+    for attribute, name in enumerate(target.by):
+        ordered = bin_labels(fitted.strata.bins[name]) if name in fitted.strata.bins else []
+        present = {cell[attribute] for cell in target.strata}
+        levels = [level for level in ordered if level in present]
+        levels = [*levels, *sorted(present - set(ordered))][:_MOST_LEVELS]
+        rows = {
+            level: np.array([cell[attribute] == level for cell in target.strata])
+            & (target.mass > 0)
+            for level in levels
+        }
+        rows = {level: own_c for level, own_c in rows.items() if own_c.any()}
+        mean_lk = np.array(
+            [
+                np.average(omega_ck[own_c], axis=0, weights=target.mass[own_c])
+                for own_c in rows.values()
+            ]
+        )
+        shown = {fitted.names[k]: _scaled(mean_lk[:, k]) for k in sources}
+        curves.append(Curve(feature=name, at=(), levels=tuple(rows), omega=shown))
+    return curves
+
+
+def _feature_curves(
+    weighed: WeightedPool, described: list[Described], sources: list[int]
+) -> list[Curve]:
+    fitted = weighed.fitted
+    strata = () if weighed.strata is None else weighed.strata.by
+    if fitted is None or not fitted.factors:
+        return []
+    # The columns that hold known ω themselves are no features.
+    read = {
+        name
+        for part in fitted.model.parts
+        if part.family not in ("known", "strata")
+        for name in part.columns
+    }
+    names = [
+        name
+        for name in fitted_columns(weighed)
+        if name not in strata and any(name == stem or name.startswith(f"{stem}_") for stem in read)
+    ]
+    known = {column.column.name: column for column in described}
+    curves = []
+    for name in names:
+        if name in known:
+            curve = _curve(weighed, known[name], names, sources)
+            curves += [] if curve is None else [curve]
+    return curves
+
+
+def _curve(
+    weighed: WeightedPool, described: Described, names: list[str], sources: list[int]
+) -> Curve | None:
+    fitted = weighed.fitted
+    assert fitted is not None
+    column = described.column
+    at: Any = (
+        np.linspace(column.edges[0], column.edges[-1], _POINTS)
+        if column.is_number
+        else _levels(weighed.frame[column.name])
+    )
+    omega: dict[str, tuple[float | None, ...]] = {}
+    for k in sources:
+        frame = _typical_rows(weighed, names, k, len(at))
+        frame[column.name] = at
+        try:
+            log_mk = sum(
+                (factor.log_omega(frame) for factor in fitted.factors), np.zeros((len(at), 1))
+            )
+        except (UnskewError, KeyError, TypeError, ValueError):
+            # ω that is known for the pool's own images only, or a function that wants more than a
+            # table like this one.
+            return None
+        top = float(np.max(log_mk[:, k]))
+        with np.errstate(under="ignore", invalid="ignore"):
+            omega[fitted.names[k]] = _scaled(
+                np.exp(log_mk[:, k] - top) if np.isfinite(top) else np.zeros(len(at))
+            )
+    return Curve(
+        feature=column.name,
+        at=tuple(map(float, at)) if column.is_number else (),
+        levels=() if column.is_number else tuple(map(level_text, at)),
+        omega=omega,
+    )
+
+
+def _levels(column: pd.Series[Any]) -> list[Any]:
+    """Return the most frequent levels, unchanged."""
+    return list(column.value_counts().index[:_MOST_LEVELS])
+
+
+def _typical_rows(
+    weighed: WeightedPool, names: list[str], source: int, n_rows: int
+) -> pd.DataFrame:
+    """Return ``n_rows`` copies of a typical image of the source.
+
+    Its features are replaced by their median or most frequent level there.
+    """
+    own = np.flatnonzero(weighed.source_n == source)
+    rows: pd.DataFrame = weighed.frame.iloc[np.full(n_rows, own[0])].reset_index(drop=True)
+    for name in names:
+        column = weighed.frame[name].iloc[own]
+        number = column_numbers(column)
+        common = column.mode()
+        value = (
+            float(np.nanmedian(number))
+            if number is not None and np.isfinite(number).any()
+            else common.iloc[0]
+            if len(common)
+            else None
+        )
+        rows[name] = [value] * n_rows
+    return rows
+
+
+def _scaled(omega_m: Floats) -> tuple[float | None, ...]:
+    top = float(np.max(omega_m))
+    if not np.isfinite(top):
+        return tuple(None for _ in omega_m)
+    return tuple((omega_m / top if top > 0 else omega_m).tolist())
+
 
 _MOST_PARAMETERS = 200
 _NO_MODEL = "The biasing functions were handed in as numbers; what they rest on is not known here."

@@ -1,19 +1,24 @@
-"""Distributions in the pool, under the weights and in the target, and how far apart they are."""
+"""Distributions of pool, weighted pool and target, and what is not corrected."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from unskew.records import Floats, Ints
-from unskew.report.summary.columns_against_target import Described
-from unskew.report.summary.record import BalanceRow, DistributionPanel
+from unskew.records import Floats, Ints, OutcomeRange
+from unskew.report.summary.privacy import SMALLEST_CELL, hidden_cells, private_sentences
+from unskew.report.summary.record import (
+    BalanceRow,
+    DistributionPanel,
+    NotCorrectedPanel,
+    SensitivityRow,
+)
 from unskew.report.summary.stratum_table import StratumTable, hidden_levels
-from unskew.report.summary.suppression import SMALLEST_CELL, hidden_cells
-from unskew.report.summary.weighted_pool import WeightedPool
+from unskew.report.summary.weighted_pool import Described, WeightedPool
 
 _MOST_LEVELS = 24
 _MOST_ORDERED = 40
@@ -265,3 +270,53 @@ def _standardised(value: float | None, aim: float | None, deviation: float) -> f
     if abs(value - aim) <= 1e-12 * max(abs(value), abs(aim)):
         return 0.0
     return (value - aim) / deviation if deviation > 0 and math.isfinite(deviation) else None
+
+
+_MOST_ROWS = 300
+
+
+def show_not_corrected(
+    weighed: WeightedPool,
+    rows: Sequence[BalanceRow],
+    ranges: Sequence[OutcomeRange],
+    not_shown: tuple[str, ...],
+    hidden: Sequence[str],
+) -> NotCorrectedPanel:
+    """Show the columns outside the model, what remains assumed, and how much that could matter."""
+    outside = [row for row in rows if not row.fitted]
+    return NotCorrectedPanel(
+        columns=tuple(outside[:_MOST_ROWS]),
+        assumed=_assumed(weighed, hidden),
+        sensitivity=tuple(SensitivityRow(**vars(row)) for row in ranges),
+        not_shown=not_shown,
+    )
+
+
+def _assumed(weighed: WeightedPool, hidden: Sequence[str]) -> tuple[str, ...]:
+    """State what the result rests on although no image can show it."""
+    sentences = [
+        "Weights correct the columns that the bias model reads; of everything else they correct "
+        "what depends on those."
+    ]
+    if weighed.fitted is None:
+        sentences.append(
+            "That the biasing functions are right was taken for granted; so was the factor c(z) "
+            "common to all sources."
+        )
+        return tuple(sentences)
+    described = weighed.fitted.describe()
+    sentences += [f"Assumed: {assumption}." for assumption in described.assumed]
+    sentences.append(
+        "The factor c(z), by which all sources together prefer some images, cannot be learned from "
+        "the images; it comes from: "
+        f"{described.anchor}."
+    )
+    only = {} if weighed.fitted.strata is None else weighed.fitted.strata.only
+    if only and not weighed.private:
+        shown = [f"{stratum} ({source})" for stratum, source in list(only.items())[:5]]
+        more = f" and {len(only) - 5} more" if len(only) > 5 else ""
+        sentences.append(
+            "Strata that only one source sees are represented by that source's images: "
+            f"{', '.join(shown)}{more}."
+        )
+    return private_sentences(sentences, hidden) if weighed.private else tuple(sentences)

@@ -11,7 +11,7 @@ import numpy as np
 
 from unskew.records import Floats, Ints
 from unskew.records.levels import level_text
-from unskew.report.summary.suppression import SMALLEST_CELL
+from unskew.report.summary.privacy import SMALLEST_CELL
 from unskew.target.levels import bin_labels, column_levels
 
 if TYPE_CHECKING:

@@ -8,9 +8,14 @@ from typing import Any
 
 from unskew.errors import DataError
 from unskew.report.summary.plain import plain_value, rounded
+from unskew.report.summary.privacy import (
+    SMALLEST_CELL,
+    hidden_cells,
+    private_population,
+    private_sentences,
+    without_counts,
+)
 from unskew.report.summary.record import ForecastArm, ForecastClass, ForecastPanel, Number, Privacy
-from unskew.report.summary.suppression import SMALLEST_CELL, hidden_cells
-from unskew.report.summary.wording import private_population, private_sentences, without_counts
 
 _NO_INTERVAL = (None, None)
 

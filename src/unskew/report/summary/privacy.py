@@ -1,31 +1,144 @@
-"""What `privacy = "aggregate"` means; the arithmetic is in `unskew.report.summary.suppression`.
-
-Where it holds:
-
-- sources, strata, splits, unreadable images, classes, levels and bins: by `hidden_cells`, one table
-  at a time; shares, weights and effective sizes of a withheld cell go with its count. A level of a
-  stratum's attribute is shown only if none of its strata is withheld, so that no margin gives a
-  cell away; there is no table of sources by anything else.
-- levels that fewer than ten have are joined, because their names could identify them; edges of bins
-  are round numbers with at least ten images beyond them; maxima and quantiles with fewer than ten
-  images on one side are left out; effective sizes have two digits.
-- links between sources overlap, so that their differences may be small: their counts are rounded to
-  tens.
-- sentences lose their counts.
-
-It does not protect against other publications about the same images, nor against columns that
-determine one another.
-"""
+"""What a private report withholds: the rule, small cells, counts in sentences."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
+import numpy as np
+import numpy.typing as npt
+
 from unskew.errors import ConfigError
-from unskew.records import Pool
+from unskew.records import Ints, Pool
 from unskew.report.summary.record import Privacy
+
+SMALLEST_CELL = 10
+_LARGEST_TABLE = 100_000_000
+
+
+def hidden_cells(size_c: npt.ArrayLike, forced_c: Any = None) -> npt.NDArray[np.bool_]:
+    """Return (C,) True for the cells of a table with a known total that are withheld.
+
+    Facts: every cell of 1 … 9 is hidden; the hidden ones are none, or at least two with a sum of at
+    least ten, or all that are not empty (then the total is the caller's to hide, if it is small).
+    Ties go to the first cell.
+
+    Parameters
+    ----------
+    size_c : (C,) units in each cell.
+    forced_c : (C,) cells that must be hidden anyway.
+    """
+    size: Ints = np.asarray(size_c, dtype=np.int64)
+    hidden = (size > 0) & (size < SMALLEST_CELL)
+    if forced_c is not None:
+        hidden |= np.asarray(forced_c, dtype=np.bool_)
+    n_hidden, total = int(np.count_nonzero(size[hidden])), int(size[hidden].sum())
+    others = np.flatnonzero(~hidden & (size > 0))
+    for at in others[np.argsort(size[others], kind="stable")]:
+        if n_hidden == 0 or (n_hidden >= 2 and total >= SMALLEST_CELL):
+            break
+        hidden[at], n_hidden, total = True, n_hidden + 1, total + int(size[at])
+    return hidden
+
+
+def count_units(
+    group_n: Ints | None, code_m: Ints, n_codes: int, row_m: Ints | None = None
+) -> Ints:
+    """Return (n_codes,) the number of groups (or images) that have an entry of each code.
+
+    Parameters
+    ----------
+    group_n : (n,) code of each image's group, or None.
+    code_m : code of each entry, −1 for none.
+    row_m : the image of each entry; None: entry m is image m.
+    """
+    kept_m = code_m >= 0
+    if group_n is None:
+        return np.bincount(code_m[kept_m], minlength=n_codes).astype(np.int64)
+    group_m = (group_n if row_m is None else group_n[row_m])[kept_m]
+    n_groups = int(group_n.max(initial=-1)) + 1
+    if n_groups * n_codes <= _LARGEST_TABLE:
+        # Many times faster than sorting the pairs.
+        seen = np.zeros(n_groups * n_codes, dtype=np.bool_)
+        seen[group_m * n_codes + code_m[kept_m]] = True
+        return np.asarray(seen.reshape(n_groups, n_codes).sum(axis=0, dtype=np.int64))
+    pair = np.unique(group_m * n_codes + code_m[kept_m])
+    return np.bincount(pair % n_codes, minlength=n_codes).astype(np.int64)
+
+
+def too_small(size: int | float | None) -> bool:
+    """Tell whether this is a number of units that may not be shown by itself."""
+    return size is not None and 0 < size < SMALLEST_CELL
+
+
+# "12 images", "3 of 40 images", "(7 groups)"; "image 17", "row 3".
+_COUNT = re.compile(
+    r"(?<![\w.])[\d,]*\d(?: of (?:its |the )?[\d,]*\d)? (?=(?:\w+ )?(?:images?|groups?|rows?)\b)"
+)
+_PLACE = re.compile(r"\b(image|row) \d+\b")
+_DECIMAL = re.compile(r"(?<![\w.])\d*\.\d+(?:e[+-]?\d+)?%?|(?<![\w.,])\d+%")
+# The pool share of images outside the target's scope reveals how many they are.
+_POOL_SHARE = re.compile(r"(?<=pool share)(?: \([\d.e+-]+\)|, [\d.e+-]+)")
+_ASIDE = re.compile(r" \([^()]*\d[^()]*\)")
+
+
+def without_counts(sentence: str) -> str:
+    """Remove every number of images or groups, and shares that come with one.
+
+    Sentences of the records count what was dropped or left out; those counts are cells of no table
+    and could be small.
+    """
+    counted, n = _COUNT.subn("some ", _POOL_SHARE.sub("", sentence))
+    counted = _PLACE.sub(lambda match: "an image" if match[1] == "image" else "a row", counted)
+    return _DECIMAL.sub("…", counted) if n else counted
+
+
+def private_sentences(sentences: Iterable[str], hidden: Sequence[str]) -> tuple[str, ...]:
+    """Remove counts, and the sentences that name what is withheld."""
+    return tuple(
+        without_counts(sentence)
+        for sentence in sentences
+        if not any(name in sentence for name in hidden)
+    )
+
+
+def private_population(population: str) -> str:
+    """Remove the numbers in brackets."""
+    return _ASIDE.sub("", population)
+
+
+def count_text(count: float | None, noun: str = "") -> str:
+    """Show 1,204; below ten and with a fraction, one decimal. With a noun: 1 image, 2 images."""
+    if count is None:
+        return "–"
+    text = f"{count:,.1f}" if count < 10 and count != int(count) else f"{count:,.0f}"
+    return f"{text} {noun}{'' if count == 1 else 's'}" if noun else text
+
+
+def share_text(share: float | None) -> str:
+    """Show 12.3%, 0.04%."""
+    if share is None:
+        return "–"
+    percent = 100 * share
+    return (
+        f"{percent:.0f}%"
+        if percent >= 99.95 or percent == 0
+        else f"{percent:.3g}%"
+        if percent < 10
+        else f"{percent:.1f}%"
+    )
+
+
+def listed(names: Sequence[str], most: int = 4) -> str:
+    """Join names: a, b and c; longer lists end in "and 7 more"."""
+    names = list(names)
+    if len(names) > most:
+        return f"{', '.join(names[:most])} and {len(names) - most} more"
+    return (
+        names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else ""
+    )
+
 
 PRIVACY_RULE = (
     "Only aggregates are shown: no images, paths or ids. A cell of 1 to 9 groups (images where "

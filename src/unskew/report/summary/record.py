@@ -4,7 +4,7 @@ Numbers that do not exist are None, never NaN, so that the record is plain JSON.
 "aggregate"`` there are no images, paths or ids in it, and counts below ten, with what could give
 them away, are None (`unskew.report.summary.privacy` states the rule). Texts are data: a page
 escapes them. Only a `Thumbnail`'s picture is a data URI, and only one that
-`unskew.report.summary.thumbnails` made.
+`unskew.report.summary.gallery` made.
 """
 
 from __future__ import annotations

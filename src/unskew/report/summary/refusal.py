@@ -11,9 +11,18 @@ import numpy as np
 
 from unskew.errors import CoverageError, DataError, OverlapError, UnskewError
 from unskew.records import Ints, Overlap, Pool, Target
-from unskew.report.summary.overlap_panel import show_overlap
 from unskew.report.summary.plain import plain_value
-from unskew.report.summary.privacy import PRIVACY_RULE, check_privacy, shown_provenance
+from unskew.report.summary.privacy import (
+    PRIVACY_RULE,
+    check_privacy,
+    count_units,
+    hidden_cells,
+    listed,
+    private_sentences,
+    share_text,
+    shown_provenance,
+    without_counts,
+)
 from unskew.report.summary.record import (
     NotCorrectedPanel,
     OverlapPanel,
@@ -25,8 +34,7 @@ from unskew.report.summary.record import (
 )
 from unskew.report.summary.source_table import tabulate_unreadable, unreadable_by_source
 from unskew.report.summary.stratum_table import uncovered_row
-from unskew.report.summary.suppression import count_units, hidden_cells
-from unskew.report.summary.wording import listed, private_sentences, share_text, without_counts
+from unskew.report.summary.weights_panel import show_overlap
 from unskew.target.facts import cell_text
 from unskew.target.strata import TargetStrata
 

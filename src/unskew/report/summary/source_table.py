@@ -1,18 +1,169 @@
-"""The sources: sizes, normalizers with both error bars, weight, copies, unreadable images."""
+"""The tables of sources and splits, exact copies, and images that could not be read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from unskew.records import Diagnostics
-from unskew.report.summary.copies import Copies
+from unskew.records import Diagnostics, Ints, Weights
 from unskew.report.summary.plain import rounded
-from unskew.report.summary.record import SourceRow, UnreadablePanel
-from unskew.report.summary.suppression import hidden_cells, too_small
+from unskew.report.summary.privacy import (
+    hidden_cells,
+    private_population,
+    private_sentences,
+    too_small,
+    without_counts,
+)
+from unskew.report.summary.record import SourceRow, SplitRow, UnreadablePanel
 from unskew.report.summary.weighted_pool import WeightedPool
+
+_MOST_PAIRS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class Copies:
+    """Exact copies by content.
+
+    Attributes
+    ----------
+    pairs : (source, source, images that both hold), most first; of one source: its images beyond
+        the first of each content.
+    by_source : (K,) images of each source that have a copy anywhere; None where that is withheld.
+    content : (n,) code of the content of every image that has a copy, −1 for the others.
+    """
+
+    pairs: tuple[tuple[str, str, int | None], ...]
+    by_source: Ints | None
+    content: Ints
+
+
+def count_copies(weighed: WeightedPool) -> Copies | None:
+    """Count exact copies; None without the column ``content``."""
+    if "content" not in weighed.frame.columns:
+        return None
+    import pandas as pd
+
+    code_n = np.asarray(pd.factorize(weighed.frame["content"])[0], dtype=np.int64)
+    count = np.bincount(code_n[code_n >= 0], minlength=1)
+    copied_n = (code_n >= 0) & (count[code_n] > 1)
+    n_sources = len(weighed.names)
+    by_source = np.bincount(weighed.source_n[copied_n], minlength=n_sources).astype(np.int64)
+    pairs = _pairs(code_n[copied_n], weighed.source_n[copied_n], weighed.names)
+    if weighed.private and any(
+        too_small(size) for size in [*(size for _, _, size in pairs), *by_source.tolist()]
+    ):
+        # What two sources share is part of what each has: one small number among them, and none is
+        # shown.
+        return Copies(
+            pairs=tuple((first, second, None) for first, second, _ in pairs[:_MOST_PAIRS]),
+            by_source=None,
+            content=np.where(copied_n, code_n, -1),
+        )
+    return Copies(
+        pairs=tuple(pairs[:_MOST_PAIRS]),
+        by_source=by_source,
+        content=np.where(copied_n, code_n, -1),
+    )
+
+
+def _pairs(
+    code_m: Ints, source_m: Ints, names: tuple[str, ...]
+) -> list[tuple[str, str, int | None]]:
+    import scipy.sparse as sp
+
+    if not code_m.size:
+        return []
+    content, place_m = np.unique(code_m, return_inverse=True)
+    held = sp.csr_array(
+        (np.ones(code_m.size), (place_m, source_m)), shape=(content.size, len(names))
+    )
+    within = np.asarray(held.sum(axis=0)).ravel()
+    held.data[:] = 1.0
+    distinct = np.asarray(held.sum(axis=0)).ravel()
+    both = sp.coo_array(sp.triu(held.T @ held, k=1))
+    pairs: list[tuple[str, str, int | None]] = [
+        (names[k], names[other], int(size))
+        for k, other, size in zip(both.row, both.col, both.data, strict=True)
+    ]
+    pairs += [
+        (name, name, int(size))
+        for name, size in zip(names, within - distinct, strict=True)
+        if size > 0
+    ]
+    return sorted(pairs, key=lambda pair: (-(pair[2] or 0), pair[0], pair[1]))
+
+
+def tabulate_splits(
+    weighed: WeightedPool,
+    splits: Sequence[SplitRow] | Mapping[str, Weights],
+    hidden_strata: Sequence[str] = (),
+) -> tuple[SplitRow, ...]:
+    """Make one row for each split: those passed, or those in the pool's column ``split``.
+
+    ``hidden_strata`` are not named.
+    """
+    if isinstance(splits, Mapping):
+        rows = [_row(name, weights) for name, weights in splits.items()]
+    else:
+        rows = list(splits) or _own_rows(weighed)
+    if not weighed.private:
+        return tuple(rows)
+    sizes = [(row.images if row.groups is None else row.groups) or 0 for row in rows]
+    hidden = hidden_cells(sizes)
+    notes = [
+        " ".join(private_sentences([without_counts(private_population(row.note))], hidden_strata))
+        for row in rows
+    ]
+    return tuple(
+        replace(row, images=None, groups=None, ess=None, note=note)
+        if hide
+        else replace(row, ess=rounded(row.ess, 2), note=note)
+        for row, hide, note in zip(rows, hidden, notes, strict=True)
+    )
+
+
+def count_images(weighed: WeightedPool, splits: Sequence[SplitRow] | Mapping[str, Weights]) -> int:
+    """Count the images of all splits; the pool may be one of several splits."""
+    sizes = (
+        [weights.weight.size for weights in splits.values()]
+        if isinstance(splits, Mapping)
+        else [row.images or 0 for row in splits]
+    )
+    return max(weighed.n, sum(sizes))
+
+
+def _row(name: str, weights: Weights) -> SplitRow:
+    diagnosis = weights.diagnosis
+    return SplitRow(
+        name=str(name), images=diagnosis.images, groups=diagnosis.groups, ess=diagnosis.ess
+    )
+
+
+def _own_rows(weighed: WeightedPool) -> list[SplitRow]:
+    if "split" not in weighed.frame.columns:
+        return []
+    import pandas as pd
+
+    code_n, names = pd.factorize(weighed.frame["split"].astype(str), sort=True)
+    code_n = np.asarray(code_n, dtype=np.int64)
+    images = np.bincount(code_n, minlength=len(names))
+    total = np.bincount(code_n, weights=weighed.weight_n, minlength=len(names))
+    square = np.bincount(code_n, weights=np.square(weighed.weight_n), minlength=len(names))
+    groups = weighed.group_counts(code_n, len(names))
+    return [
+        SplitRow(
+            name=str(name),
+            images=int(images[code]),
+            groups=None if groups is None else int(groups[code]),
+            ess=float(total[code] ** 2 / square[code]) if square[code] > 0 else 0.0,
+            note="weighed together with the other splits",
+        )
+        for code, name in enumerate(names)
+    ]
+
 
 _MOST_SOURCES = 500
 _MOST_UNREADABLE = 100

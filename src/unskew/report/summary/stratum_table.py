@@ -10,8 +10,8 @@ import numpy as np
 from unskew.records import Floats
 from unskew.records.levels import MISSING
 from unskew.report.summary.plain import rounded
+from unskew.report.summary.privacy import SMALLEST_CELL, hidden_cells
 from unskew.report.summary.record import StratumRow
-from unskew.report.summary.suppression import SMALLEST_CELL, hidden_cells
 from unskew.report.summary.weighted_pool import WeightedPool
 from unskew.target.facts import cell_text
 from unskew.target.strata import TargetStrata

@@ -9,24 +9,34 @@ import numpy as np
 
 from unskew.errors import ConfigError, DataError, first_few
 from unskew.records import Diagnostics, Pool, Weights
-from unskew.report.summary.adjustments import adjustment_sentences
 from unskew.report.summary.bias_panel import show_bias
-from unskew.report.summary.column_balance import ShownDistribution, balance_rows, show_distribution
-from unskew.report.summary.columns_against_target import describe_columns
-from unskew.report.summary.copies import count_copies
+from unskew.report.summary.column_balance import (
+    ShownDistribution,
+    balance_rows,
+    show_distribution,
+    show_not_corrected,
+)
 from unskew.report.summary.gallery import choose_galleries
-from unskew.report.summary.not_corrected import show_not_corrected
-from unskew.report.summary.overlap_panel import show_overlap
 from unskew.report.summary.plain import plain_value
-from unskew.report.summary.privacy import PRIVACY_RULE, check_privacy, shown_provenance
+from unskew.report.summary.privacy import (
+    PRIVACY_RULE,
+    check_privacy,
+    private_sentences,
+    shown_provenance,
+)
 from unskew.report.summary.record import BalanceRow, Privacy, SplitRow, Summary
-from unskew.report.summary.source_table import hidden_sources, tabulate_sources, tabulate_unreadable
-from unskew.report.summary.splits import count_images, tabulate_splits
+from unskew.report.summary.source_table import (
+    count_copies,
+    count_images,
+    hidden_sources,
+    tabulate_sources,
+    tabulate_splits,
+    tabulate_unreadable,
+)
 from unskew.report.summary.stratum_table import StratumTable, hidden_names, tabulate_strata
-from unskew.report.summary.verdict_words import give_verdict
-from unskew.report.summary.weighted_pool import WeightedPool, pair_with_weights
-from unskew.report.summary.weights_panel import show_weights
-from unskew.report.summary.wording import private_sentences
+from unskew.report.summary.verdict_words import adjustment_sentences, give_verdict
+from unskew.report.summary.weighted_pool import WeightedPool, describe_columns, pair_with_weights
+from unskew.report.summary.weights_panel import show_overlap, show_weights
 from unskew.target.wording import reference_sentences
 
 _MOST_PANELS = 40

@@ -7,7 +7,7 @@ import pytest
 
 import unskew
 from summary_pools import mixed_frame, summary_of
-from unskew.diagnosis.error_bars import affordable_bootstrap_replicates
+from unskew.diagnosis.pool_diagnostics import affordable_bootstrap_replicates
 
 
 def test_both_error_bars_are_those_of_the_weights() -> None:

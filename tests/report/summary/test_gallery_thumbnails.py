@@ -13,7 +13,7 @@ from PIL import Image
 
 import unskew
 from summary_pools import ListedImages
-from unskew.report.summary.thumbnails import make_thumbnail
+from unskew.report.summary.gallery import make_thumbnail
 
 
 def thumbnail(raw: Any) -> str | None:
@@ -111,7 +111,7 @@ def test_ghostscript_is_never_started(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_formats_are_those_that_images_are_decoded_from() -> None:
-    from unskew.report.summary.thumbnails import _FORMATS
+    from unskew.report.summary.gallery import _FORMATS
     from unskew.represent.decode import FORMATS
 
     assert _FORMATS == FORMATS

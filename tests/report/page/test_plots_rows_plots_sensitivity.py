@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from unskew.report.page.plots_sensitivity import plot_sensitivity
+from unskew.report.page.plots_rows import plot_sensitivity
 from unskew.report.summary.record import SensitivityRow
 
 

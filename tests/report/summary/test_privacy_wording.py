@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unskew.report.summary.wording import private_population, without_counts
+from unskew.report.summary.privacy import private_population, without_counts
 
 
 def test_sentences_lose_their_counts() -> None:

@@ -6,8 +6,7 @@ import pytest
 
 import unskew
 from summary_pools import mixed_frame
-from unskew.diagnosis.model_fit import affordable_fit_replicates
-from unskew.diagnosis.pool_diagnostics import diagnose
+from unskew.diagnosis.pool_diagnostics import affordable_fit_replicates, diagnose
 from unskew.report.summary.summarize import summarize_run
 
 

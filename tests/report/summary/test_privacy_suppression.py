@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unskew.report.summary.suppression import SMALLEST_CELL, count_units, hidden_cells
+from unskew.report.summary.privacy import SMALLEST_CELL, count_units, hidden_cells
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=12), st.data())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unskew.report.page.numbers import show_name
+from unskew.report.page.tables import show_name
 
 
 @given(st.text(st.characters(codec=None)))

@@ -1,0 +1,352 @@
+"""Figures by row: shares and normalizers of sources, balance of columns, sensitivity."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from unskew.report.page.svg import (
+    Figure,
+    Key,
+    Row,
+    Scale,
+    draw_rows,
+    join,
+    joined_marks,
+    mark,
+    scale_of,
+    share_ticks,
+    span_line,
+    tag,
+)
+from unskew.report.page.tables import (
+    MISSING,
+    PageTable,
+    TableCell,
+    TableColumn,
+    count_cell,
+    error_cell,
+    name_cell,
+    number_cell,
+    share_cell,
+    shorten,
+    show_number,
+    show_share,
+    signed_cell,
+    table,
+)
+from unskew.report.summary.record import BalanceRow, SensitivityRow, SourceRow
+
+# Two-sided 95% of a normal distribution.
+_Z = 1.96
+
+
+def plot_shares(sources: Sequence[SourceRow]) -> Figure:
+    """Draw the share of the images and the share of the weight, by source."""
+    shares = [share for row in sources for share in (row.share, row.weight_share)]
+    scale = Scale(0.0, 1.04 * max((share for share in shares if share is not None), default=1.0))
+    rows = []
+    for row in sources:
+        marks = joined_marks((("pool", row.share), ("debiased", row.weight_share)), scale)
+        text = f"{show_share(row.share)} → {show_share(row.weight_share)}"
+        rows.append(Row(name=row.name, marks=marks, text=text))
+    return Figure(
+        title="Share of the images, and share of the weight",
+        drawing=draw_rows(rows, scale, ticks=share_ticks(scale)),
+        label=f"For each of {len(sources)} sources, its share of the images and its share of the "
+        "weight after debiasing.",
+        table=table(
+            "Shares by source",
+            ("Source", "Share of images", "Share of weight"),
+            (
+                [name_cell(row.name), share_cell(row.share), share_cell(row.weight_share)]
+                for row in sources
+            ),
+        ),
+        meaning="A source whose weight falls short of its share holds much of what the target has "
+        "little of.",
+        keys=(Key("pool", "Share of images"), Key("debiased", "Share of weight")),
+    )
+
+
+def plot_normalizers(sources: Sequence[SourceRow]) -> Figure | None:
+    """Draw Ω_k with both 95% intervals, Ω_k exp(±1.96 s), s the standard error of log Ω_k.
+
+    None where no Ω has an error.
+    """
+    known = [row for row in sources if row.normalizer is not None and row.normalizer > 0]
+    if not any(row.stderr or row.stderr_bootstrap for row in known):
+        return None
+    ends = [
+        end
+        for row in known
+        for end in (
+            *_interval(row.normalizer, row.stderr),
+            *_interval(row.normalizer, row.stderr_bootstrap),
+        )
+    ]
+    scale = scale_of(ends, log=True)
+    rows = [
+        Row(row.name, _normalizer_marks(row, scale), show_number(row.normalizer)) for row in known
+    ]
+    return Figure(
+        title="Normalizers Ω with 95% intervals",
+        drawing=draw_rows(rows, scale),
+        label=f"Normalizers of {len(known)} sources on a logarithmic axis, with asymptotic and "
+        "bootstrap 95% intervals.",
+        table=_normalizer_table(known),
+        meaning="Ω is the average chance, up to scale, that the source selects an image of the "
+        "target. Where the two intervals "
+        "disagree, trust the wider: the asymptotic one misleads when overlap is weak.",
+        keys=(Key("interval", "Asymptotic"), Key("interval-second", "Bootstrap")),
+    )
+
+
+def _normalizer_marks(row: SourceRow, scale: Scale) -> Markup:
+    assert row.normalizer is not None
+    marks = Markup("")
+    for error, y, class_ in (
+        (row.stderr, 10, "interval"),
+        (row.stderr_bootstrap, 19, "interval second"),
+    ):
+        if error is not None:
+            low, high = (scale.at(end) for end in _interval(row.normalizer, error))
+            marks += span_line(low, high, y, class_)
+    return marks + mark("debiased", scale.at(row.normalizer), 10)
+
+
+def _normalizer_table(sources: Sequence[SourceRow]) -> PageTable:
+    rows = (
+        [
+            name_cell(row.name),
+            number_cell(row.normalizer),
+            error_cell(row.stderr),
+            error_cell(row.stderr_bootstrap),
+        ]
+        for row in sources
+    )
+    return table(
+        "Normalizers and their relative standard errors",
+        ("Source", "Ω", "Relative error, asymptotic", "Relative error, bootstrap"),
+        rows,
+    )
+
+
+def _interval(value: float | None, error: float | None) -> tuple[float, float]:
+    if value is None:
+        return (math.nan, math.nan)
+    reach = math.exp(min(_Z * (error or 0.0), 50.0))
+    return (value / reach, value * reach)
+
+
+def sources_table(sources: Sequence[SourceRow], *, groups: bool) -> PageTable:
+    """Tabulate all numbers of the sources; those of groups only where there are groups."""
+    columns = [
+        "Source",
+        "Images",
+        *(["Groups"] if groups else []),
+        "Share of images",
+        "Share of weight",
+        "Ω",
+    ]
+    columns += [
+        "Error of Ω, asymptotic",
+        "Error of Ω, bootstrap",
+        "Effective images",
+        *(["Effective groups"] if groups else []),
+    ]
+    columns += ["Unreadable", "Copies"]
+    return table(
+        "The sources", columns, (_source_cells(row, groups=groups) for row in sources)
+    ).without_empty()
+
+
+def _source_cells(row: SourceRow, *, groups: bool) -> list[TableCell]:
+    return [
+        name_cell(row.name, 120),
+        count_cell(row.images),
+        *([count_cell(row.groups)] if groups else []),
+        share_cell(row.share),
+        share_cell(row.weight_share),
+        number_cell(row.normalizer),
+        error_cell(row.stderr),
+        error_cell(row.stderr_bootstrap),
+        count_cell(row.ess),
+        *([count_cell(row.ess_groups)] if groups else []),
+        count_cell(row.unreadable),
+        count_cell(row.copies),
+    ]
+
+
+# A standardised difference below this is commonly taken as negligible (Austin 2009, Statistics in
+# Medicine 28:3083).
+NEGLIGIBLE = 0.1
+
+
+def plot_balance(rows: Sequence[BalanceRow], title: str, meaning: str) -> Figure:
+    """Draw the love plot: standardised differences from the target, largest first."""
+    ordered = sorted(rows, key=lambda row: -max(abs(row.before or 0.0), abs(row.after or 0.0)))
+    scale = scale_of(
+        [value for row in ordered for value in (row.before, row.after)],
+        symmetric=True,
+        include=(-0.15, 0.15),
+    )
+    drawn = []
+    for row in ordered:
+        marks = joined_marks((("pool", row.before), ("debiased", row.after)), scale)
+        text = f"{_hundredths(row.before)} → {_hundredths(row.after)}"
+        drawn.append(Row(name=balance_name(row), marks=marks, text=text))
+    return Figure(
+        title=title,
+        drawing=draw_rows(drawn, scale, guides=(-NEGLIGIBLE, 0.0, NEGLIGIBLE)),
+        label="Standardised difference from the target before and after weighting, for "
+        f"{len(rows)} columns or levels.",
+        table=balance_table(title, ordered),
+        meaning=meaning,
+        keys=(
+            Key("pool", "Before: pool as collected"),
+            Key("debiased", "After: debiased"),
+            Key("guide", "0, and ±0.1 (negligible)"),
+        ),
+    )
+
+
+def balance_table(caption: str, rows: Sequence[BalanceRow]) -> PageTable:
+    """Tabulate the numbers of a love plot."""
+    return table(
+        caption,
+        ("Column", "Pool", "Debiased", "Target", "Difference before", "Difference after"),
+        (
+            [
+                name_cell(balance_name(row)),
+                *_means(row),
+                signed_cell(row.before),
+                signed_cell(row.after),
+            ]
+            for row in rows
+        ),
+        note="Levels: share of the images; numbers: their mean. Differences are in standard "
+        "deviations of the pool.",
+    )
+
+
+def plot_moves(rows: Sequence[BalanceRow], title: str, meaning: str) -> Figure:
+    """Draw how far weighting moved columns without a known target, in standard deviations."""
+    ordered = sorted(rows, key=lambda row: -abs(row.after or 0.0))
+    scale = scale_of([row.after for row in ordered], symmetric=True, include=(-0.15, 0.15))
+    drawn = []
+    for row in ordered:
+        marks = Markup("")
+        if row.after is not None:
+            marks = span_line(scale.at(0.0), scale.at(row.after), 13, "move") + mark(
+                "debiased", scale.at(row.after), 13
+            )
+        drawn.append(Row(balance_name(row), marks, _hundredths(row.after)))
+    return Figure(
+        title=title,
+        drawing=draw_rows(drawn, scale, guides=(-NEGLIGIBLE, 0.0, NEGLIGIBLE)),
+        label=f"Change under weighting of {len(rows)} columns or levels outside the target, in "
+        "standard deviations of the pool.",
+        table=table(
+            title,
+            ("Column", "Pool", "Debiased", "Change, in standard deviations"),
+            (
+                [name_cell(balance_name(row)), *_means(row)[:2], signed_cell(row.after)]
+                for row in ordered
+            ),
+        ),
+        meaning=meaning,
+        keys=(Key("debiased", "Change under weighting"), Key("guide", "0, and ±0.1 (small)")),
+    )
+
+
+def balance_name(row: BalanceRow) -> str:
+    """Return ``species = fox``, or the column's name alone."""
+    return row.column if row.level is None else f"{row.column} = {row.level}"
+
+
+def _means(row: BalanceRow) -> list[TableCell]:
+    show = number_cell if row.level is None else share_cell
+    return [show(row.pool), show(row.weighted), show(row.target)]
+
+
+def _hundredths(value: float | None) -> str:
+    """Show a standardised difference to the precision that matters."""
+    return (
+        MISSING
+        if value is None
+        else f"{value:+.2f}".replace("-", "−").replace("+0.00", "0.00").replace("−0.00", "0.00")
+    )
+
+
+_MOST_OUTCOMES = 12
+
+
+def plot_sensitivity(rows: Sequence[SensitivityRow]) -> Figure:
+    """Draw the range of target means if selection differs from the model by a hidden factor.
+
+    Each outcome has its own axis.
+    """
+    outcomes = list(dict.fromkeys(row.outcome for row in rows))
+    drawn = [
+        tag("p", tag("bdi", shorten(outcome, 90)), class_="outcome")
+        + _draw_ranges([row for row in rows if row.outcome == outcome])
+        for outcome in outcomes[:_MOST_OUTCOMES]
+    ]
+    scopes = "; ".join(dict.fromkeys(row.scope for row in rows if row.scope))
+    return Figure(
+        title="If selection differs from the model by a hidden factor",
+        drawing=join(drawn),
+        label=f"Range of {len(outcomes)} target means when a hidden selection factor may vary.",
+        table=_range_table(rows),
+        meaning="No data can show how likely all sources together are to miss a kind of image. If "
+        f"that chance varied within the factor{f' ({scopes})' if scopes else ''}, the estimate "
+        "could be anywhere in the range; a conclusion that holds across it does not depend on the "
+        "assumption.",
+        keys=(
+            Key("debiased", "Estimate"),
+            Key("interval", "Range"),
+            Key("interval-second", "Range with sampling error (95%)"),
+        ),
+    )
+
+
+def _range_table(rows: Sequence[SensitivityRow]) -> PageTable:
+    columns = (
+        "Outcome",
+        "Factor",
+        TableColumn("Varies", numeric=False),
+        "Estimate",
+        "Lowest",
+        "Highest",
+        "Interval from",
+        "Interval to",
+    )
+    cells = (
+        [name_cell(row.outcome), number_cell(row.factor), TableCell(row.scope or MISSING)]
+        + [number_cell(value) for value in (row.value, row.low, row.high, *row.interval)]
+        for row in rows
+    )
+    return table("Sensitivity of target means", columns, cells).without_empty()
+
+
+def _draw_ranges(rows: Sequence[SensitivityRow]) -> Markup:
+    scale = scale_of(
+        [value for row in rows for value in (row.value, row.low, row.high, *row.interval)]
+    )
+    drawn = []
+    for row in rows:
+        marks = Markup("")
+        for (low, high), y, class_ in (
+            ((row.low, row.high), 10, "interval"),
+            (row.interval, 19, "interval second"),
+        ):
+            if low is not None and high is not None:
+                marks += span_line(scale.at(low), scale.at(high), y, class_)
+        if row.value is not None:
+            marks += mark("debiased", scale.at(row.value), 10)
+        text = f"{show_number(row.low)} to {show_number(row.high)}"
+        drawn.append(Row(name=f"factor {show_number(row.factor)}", marks=marks, text=text))
+    return draw_rows(drawn, scale)
