@@ -102,7 +102,7 @@ def test_grey_palette_and_one_bit() -> None:
     np.testing.assert_array_equal(decode_image(bits), expected)
 
 
-def test_transparent_pixels_lie_over_white() -> None:
+def test_transparent_pixels_are_put_on_white() -> None:
     layer = np.dstack([PIXELS, np.tile(np.linspace(0, 255, 30).astype(np.uint8), (20, 1))])
     alpha = layer[..., 3:].astype(np.float64) / 255
     expected = PIXELS * alpha + 255 * (1 - alpha)
@@ -148,7 +148,7 @@ def test_of_sixteen_bits_the_upper_eight_are_kept() -> None:
     np.testing.assert_array_equal(decode_image(png), (colour >> 8).astype(np.uint8))
 
 
-def test_floating_point_pixels_lie_between_0_and_1() -> None:
+def test_floating_point_pixels_are_between_0_and_1() -> None:
     share = np.random.default_rng(0).random((6, 7, 3))
     np.testing.assert_array_equal(
         decode_image(share.astype(np.float32)),

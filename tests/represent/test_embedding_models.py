@@ -216,7 +216,7 @@ def test_a_fingerprint_changes_with_the_file_and_with_nothing_else(tmp_path: Pat
 
 
 @pytest.mark.parametrize("name", ["net.onnx.data", "net.onnx_data"])
-def test_weights_beside_an_onnx_file_are_part_of_its_fingerprint(tmp_path: Path, name: str) -> None:
+def test_weights_in_a_second_file_are_part_of_the_fingerprint(tmp_path: Path, name: str) -> None:
     path = write_onnx(tmp_path / "net.onnx")
     seen = {find_model(str(path)).fingerprint()}
     for weights in (b"1", b"2"):

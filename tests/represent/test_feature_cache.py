@@ -63,7 +63,7 @@ def test_a_second_run_computes_and_reads_nothing(tmp_path: Path, decoded: list[i
     )
 
 
-def test_a_changed_image_is_computed_anew(tmp_path: Path, decoded: list[int]) -> None:
+def test_a_changed_image_is_computed_again(tmp_path: Path, decoded: list[int]) -> None:
     paths = _files(tmp_path / "images")
     before = represent_images(pool_of(paths), FEATURES, cache=tmp_path / "cache").frame
     paths[3].write_bytes(encoded(smooth_pixels(40, 50, 77)))
@@ -97,7 +97,7 @@ def test_a_file_of_just_now_is_read_again_because_its_time_may_not_tell(tmp_path
     assert (after * 255).round().tolist() == [20, 10]
 
 
-def test_files_of_one_size_and_time_that_swap_their_names_are_told_apart(tmp_path: Path) -> None:
+def test_files_of_one_size_and_time_that_swap_their_names_differ(tmp_path: Path) -> None:
     """As unpacked from an archive that gives all files one time; uncompressed images have one
     size.
     """

@@ -90,7 +90,7 @@ def test_supercategories_and_fields_as_labels(tmp_path):
     assert "Did you mean 'width'" in str(caught.value)
 
 
-def test_ids_of_two_files_are_told_apart_by_their_source(tmp_path):
+def test_ids_that_two_files_share_begin_with_the_source(tmp_path):
     write(tmp_path / "c.json", ["a", "b"])
     write(tmp_path / "d.json", ["c"])
     pool = Pool.from_coco({"s": tmp_path / "c.json", "t": tmp_path / "d.json"})

@@ -40,7 +40,7 @@ def test_labels_are_the_first_folder_below_the_source(tmp_path):
     ].tolist() == ["1", "2"]
 
 
-def test_images_beside_the_folders_of_classes_are_told(tmp_path, caplog):
+def test_images_outside_the_folders_of_classes_are_logged(tmp_path, caplog):
     put(tmp_path, "n/cover.jpg", "n/cat/1.jpg")
     with caplog.at_level(logging.WARNING):
         pool = Pool.from_folders({"n": tmp_path / "n"})

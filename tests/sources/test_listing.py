@@ -31,7 +31,7 @@ def column(pool, name):
     )
 
 
-def test_other_files_are_counted_and_told(tmp_path, caplog):
+def test_other_files_are_counted_and_logged(tmp_path, caplog):
     put(
         tmp_path / "n",
         "1.jpg",

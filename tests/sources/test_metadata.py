@@ -17,7 +17,7 @@ def column(pool, name):
     )
 
 
-def test_metadata_beside_the_images(tmp_path):
+def test_metadata_in_the_folders_of_images(tmp_path):
     put(tmp_path, "n/a/1.jpg", "n/a/2.jpg", "n/3.jpg", "s/4.jpg")
     (tmp_path / "n/metadata.csv").write_text(
         "\ufefffile_name,species,patient,age\na/1.jpg,NA,007,4\n./a\\2.jpg,fox,007,\n3.jpg,fox,08,5\n",

@@ -160,10 +160,7 @@ def _read_folder(
     distribution: CifarForm, folder: str, user_path: str, verify: bool
 ) -> dict[str, bytes]:
     content = {}
-    for name in (
-        *distribution.names,
-        *(name for files in distribution.parts.values() for name in files),
-    ):
+    for name in _file_names(distribution):
         try:
             with open(os.path.join(folder, name), "rb") as stream:
                 content[name] = stream.read(_LARGEST)
@@ -186,31 +183,9 @@ def _read_folder(
 
 
 def _read_archive(file: str, user_path: str, verify: bool) -> tuple[CifarForm, dict[str, bytes]]:
-    content: dict[tuple[str, str], bytes] = {}
-    wanted = {
-        (form.folder, name)
-        for form in DISTRIBUTIONS
-        for name in (*form.names, *(n for part in form.parts.values() for n in part))
-    }
-    try:
-        # Read through, never unpacked: no name in the archive can touch the disk.
-        with tarfile.open(file, "r:*") as archive:
-            for member in archive:
-                folder, _, name = member.name.removeprefix("./").rpartition("/")
-                if member.isfile() and (folder, name) in wanted and member.size <= _LARGEST:
-                    stream = archive.extractfile(member)
-                    content[folder, name] = b"" if stream is None else stream.read()
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-        raise DataError(
-            f"{user_path!r} cannot be read as an archive ({error}). Is the download complete? "
-            f"{_archives()}",
-            path=user_path,
-        ) from error
+    content = _members(file, user_path)
     for distribution in DISTRIBUTIONS:
-        needed = (
-            *distribution.names,
-            *(name for part in distribution.parts.values() for name in part),
-        )
+        needed = _file_names(distribution)
         missing = [name for name in needed if (distribution.folder, name) not in content]
         if len(missing) == len(needed):
             continue
@@ -227,6 +202,31 @@ def _read_archive(file: str, user_path: str, verify: bool) -> tuple[CifarForm, d
         f"{user_path!r} holds neither CIFAR-10 nor CIFAR-100 as distributed. {_archives()}",
         path=user_path,
     )
+
+
+def _file_names(distribution: CifarForm) -> list[str]:
+    return [*distribution.names, *(name for part in distribution.parts.values() for name in part)]
+
+
+def _members(file: str, user_path: str) -> dict[tuple[str, str], bytes]:
+    """Read the files of any distribution in an archive, by folder and name."""
+    content: dict[tuple[str, str], bytes] = {}
+    wanted = {(form.folder, name) for form in DISTRIBUTIONS for name in _file_names(form)}
+    try:
+        # Read through, never unpacked: no name in the archive can touch the disk.
+        with tarfile.open(file, "r:*") as archive:
+            for member in archive:
+                folder, _, name = member.name.removeprefix("./").rpartition("/")
+                if member.isfile() and (folder, name) in wanted and member.size <= _LARGEST:
+                    stream = archive.extractfile(member)
+                    content[folder, name] = b"" if stream is None else stream.read()
+    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+        raise DataError(
+            f"{user_path!r} cannot be read as an archive ({error}). Is the download complete? "
+            f"{_archives()}",
+            path=user_path,
+        ) from error
+    return content
 
 
 def _check(user_path: str, md5: str, official: str) -> None:
