@@ -15,7 +15,7 @@ from unskew import Pool, debias
 from unskew.config.run_config import make_config, read_config
 from unskew.config.starter_file import starting_config
 from unskew.records.images import Images
-from unskew.sources.settings import read_sources
+from unskew.sources.readers import read_sources
 
 MANIFEST = {"manifest": "all.csv", "source": "site"}
 RNG = np.random.default_rng(0)

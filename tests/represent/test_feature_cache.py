@@ -18,9 +18,8 @@ from raising import refused
 from represent.picture_pools import GivenImages, encoded, pool_of, random_pixels, smooth_pixels
 from unskew.errors import DataError, ImageError
 from unskew.represent.base import Representation
-from unskew.represent.content import hash_images
 from unskew.represent.exif import Exif
-from unskew.represent.feature_cache import KEY_DTYPE, Shelf, open_shelf
+from unskew.represent.feature_cache import KEY_DTYPE, Shelf, hash_images, open_shelf
 from unskew.represent.pool_features import represent_images
 
 FEATURES = ["border_hsv", "brightness", "size", "exif"]

@@ -12,7 +12,7 @@ from PIL import Image
 from raising import refused
 from unskew import ConfigError, DataError, Pool
 from unskew.errors import ImageError
-from unskew.sources.settings import TARGET_SAMPLE, read_sample, read_sources
+from unskew.sources.readers import TARGET_SAMPLE, read_sample, read_sources
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (6, 5, 4, 3), dtype=np.uint8)
 

@@ -7,7 +7,7 @@ import pytest
 
 from sources.cifar_archives import NAMES_10, batches_10, members_10, members_100, pack, unpack
 from unskew import Pool
-from unskew.sources.settings import read_sources
+from unskew.sources.readers import read_sources
 
 
 def all_pixels(pool):

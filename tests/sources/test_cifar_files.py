@@ -14,7 +14,7 @@ from sources.cifar_archives import (
 )
 from unskew import ConfigError, DataError, Pool
 from unskew.sources import cifar_files
-from unskew.sources.settings import read_sources
+from unskew.sources.readers import read_sources
 
 
 def test_what_is_not_the_official_file_is_refused(tmp_path):

@@ -15,7 +15,7 @@ import pytest
 from raising import refused
 from unskew.errors import ConfigError, DataError
 from unskew.sources.discovery import find_sources
-from unskew.sources.settings import read_sources
+from unskew.sources.readers import read_sources
 
 TABLE = "source,label,x\na,cat,1\nb,dog,2\n"
 

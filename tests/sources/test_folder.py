@@ -9,7 +9,7 @@ import os
 from raising import refused
 from sources.image_files import put
 from unskew import ConfigError, Pool
-from unskew.sources.settings import read_sources
+from unskew.sources.readers import read_sources
 
 
 def column(pool, name):

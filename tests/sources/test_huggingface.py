@@ -11,7 +11,7 @@ from PIL import Image
 from raising import refused
 from unskew import ConfigError, DataError, Pool
 from unskew.errors import ImageError
-from unskew.sources.settings import read_sources
+from unskew.sources.readers import read_sources
 
 datasets = pytest.importorskip("datasets")
 pytestmark = pytest.mark.filterwarnings(

@@ -12,7 +12,7 @@ from raising import refused
 from sources.image_files import put, table
 from unskew import DataError, Pool
 from unskew.errors import ImageError
-from unskew.sources.settings import TARGET_SAMPLE, read_sample, read_sources
+from unskew.sources.readers import TARGET_SAMPLE, read_sample, read_sources
 
 
 def test_a_table_of_all_sources(tmp_path):

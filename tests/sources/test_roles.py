@@ -9,7 +9,7 @@ import pytest
 from raising import refused
 from sources.image_files import put, table
 from unskew import ConfigError, DataError, Pool
-from unskew.sources.settings import read_sources
+from unskew.sources.readers import read_sources
 
 
 def column(pool, name):

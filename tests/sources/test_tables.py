@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from raising import refused
 from sources.image_files import put, table
 from unskew import ConfigError, DataError
-from unskew.sources.settings import read_sources
+from unskew.sources.readers import read_sources
 from unskew.sources.tables import read_table
 
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from unskew.config.value_types import ColumnRule, Share, SplitRule, Text
 from unskew.represent.decode import MAX_PIXELS
-from unskew.sources.settings import SETTINGS
+from unskew.sources.readers import SETTINGS
 
 # Where images come from: exactly one of them, with the keys that go with it.
 SOURCE_KINDS: dict[str, tuple[str, ...]] = {

@@ -59,7 +59,7 @@ def text_levels(column: pd.Series[Any], name: str) -> tuple[list[str], Ints]:
             raise DataError(
                 f"{name} holds lists, so an image has several levels at once instead of one. "
                 "Calibrate weights to the shares of single labels "
-                "(unskew.sources.labels.label_indicators, unskew.calibrate_weights), or join them "
+                "(unskew.sources.roles.label_indicators, unskew.calibrate_weights), or join them "
                 'into one level (of COCO files: several = "join").',
                 column=name,
             ) from error

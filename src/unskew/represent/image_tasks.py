@@ -15,9 +15,8 @@ import numpy.typing as npt
 from unskew.errors import DataError, ImageError, UnskewError
 from unskew.records.images import Images, RawImage
 from unskew.represent.base import Header, Representation
-from unskew.represent.content import FileStamp, hash_image
 from unskew.represent.decode import Picture, reasons
-from unskew.represent.feature_cache import Keys
+from unskew.represent.feature_cache import FileStamp, Keys, hash_image
 
 # A batch this large stays in the processor's cache, so that large images go one by one and small
 # ones by the hundred.

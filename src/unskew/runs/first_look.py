@@ -13,7 +13,7 @@ from unskew.records import Pool
 from unskew.represent.pool_features import represent_images
 from unskew.sources.description import PoolDescription, describe_pool
 from unskew.sources.discovery import find_sources
-from unskew.sources.settings import read_sources
+from unskew.sources.readers import read_sources
 
 _QUICK = ("size",)
 _PROPERTIES = ("size", "brightness", "contrast", "colourfulness", "sharpness")

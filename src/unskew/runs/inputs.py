@@ -18,10 +18,10 @@ from unskew.errors import ConfigError, first_few
 from unskew.files.atomic import may_write
 from unskew.files.fingerprints import find_versions, fingerprint_file, fingerprint_pool
 from unskew.records import Pool, Target
-from unskew.represent.content import hash_images
+from unskew.represent.feature_cache import hash_images
 from unskew.represent.pool_features import represent_images
-from unskew.sources.labels import label_indicators
-from unskew.sources.settings import read_sample, read_sources
+from unskew.sources.readers import read_sample, read_sources
+from unskew.sources.roles import label_indicators
 from unskew.splits.assignment import check_splits, join_splits
 
 log = logging.getLogger(__name__)

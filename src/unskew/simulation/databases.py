@@ -90,7 +90,7 @@ def read_population(
     """
     from unskew.represent.pool_features import represent_images
     from unskew.sources.discovery import find_sources
-    from unskew.sources.settings import read_sources
+    from unskew.sources.readers import read_sources
 
     pool = read_sources(find_sources([path], Path()), Path())
     if pool.images is None:

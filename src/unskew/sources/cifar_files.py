@@ -16,7 +16,7 @@ from typing import IO
 
 from unskew.errors import ConfigError, DataError, first_few
 from unskew.files.atomic import written_whole
-from unskew.sources.listing import near_names
+from unskew.sources.files import near_names
 
 logger = logging.getLogger(__name__)
 ADDRESS = "https://www.cs.toronto.edu/~kriz/"

@@ -1,4 +1,4 @@
-"""Images in files, read one at a time; the reason why a file cannot be used is plain text."""
+"""Image files: listed without opening one, read as bytes, or the reason why not."""
 
 from __future__ import annotations
 
@@ -6,14 +6,194 @@ import errno
 import os
 import stat
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from unskew.errors import ImageError
+from unskew.errors import ConfigError, DataError, ImageError, did_you_mean, first_few
 from unskew.records.arrays import Ints
 from unskew.records.images import Images
+
+# In upper or lower case. Those that may need a plug-in to be decoded are listed, too: an image set
+# aside for that reason is better than one overlooked.
+_DECODED = (
+    ".jpg .jpeg .jpe .jfif .png .apng .gif .bmp .dib .tif .tiff .webp .ppm .pgm .pbm .pnm .tga"
+)
+_WITH_PLUGIN = ".jp2 .j2k .avif .heic .heif .jxl"
+IMAGE_EXTENSIONS = frozenset(f"{_DECODED} {_WITH_PLUGIN}".split())
+# The Hugging Face convention: a table in the folder of the images, with a column file_name.
+METADATA_NAMES = ("metadata.csv", "metadata.jsonl", "metadata.parquet")
+
+
+@dataclass
+class Listing:
+    """What is below a folder; paths are relative to it, with the separators of this machine.
+
+    Attributes
+    ----------
+    files : image files, sorted.
+    metadata : tables in the folders of the images, sorted.
+    broken : (path, reason) of what is named like an image but is no readable file, and of folders
+        that cannot be listed.
+    ignored : number of other files, by extension; files whose names start with a dot count as
+        ``hidden``.
+    repeated : links to folders that are listed anyway, or that contain this folder (a loop).
+    """
+
+    files: list[str] = field(default_factory=list)
+    metadata: list[str] = field(default_factory=list)
+    broken: list[tuple[str, str]] = field(default_factory=list)
+    ignored: Counter[str] = field(default_factory=Counter)
+    repeated: list[str] = field(default_factory=list)
+
+
+def list_images(folder: str) -> Listing:
+    """List every image below the folder, however deep.
+
+    Real folders come first, then links to folders, each real folder once: hence loops of links end,
+    and no image is listed twice because of a link to its folder.
+    """
+    listing = Listing()
+    seen = {_identity(above) for above in parents_of(os.path.realpath(folder))}
+    waiting, links = [""], list[str]()
+    while waiting or links:
+        if not waiting:
+            link = links.pop(0)
+            identity = _identity(os.path.join(folder, link))
+            if identity in seen:
+                listing.repeated.append(link)
+                continue
+            seen.add(identity)
+            waiting.append(link)
+        inner, linked = _list_one(folder, waiting.pop(), listing)
+        seen.update(_identity(os.path.join(folder, path)) for path in inner)
+        waiting += inner
+        links = sorted([*links, *linked])
+    listing.files.sort()
+    listing.metadata.sort()
+    listing.broken.sort()
+    return listing
+
+
+def _list_one(folder: str, inner: str, listing: Listing) -> tuple[list[str], list[str]]:
+    """Add the files of one folder; return the real folders and the links to folders in it."""
+    folders, links = list[str](), list[str]()
+    try:
+        with os.scandir(os.path.join(folder, inner)) as entries:
+            for entry in entries:
+                path = f"{inner}{os.sep}{entry.name}" if inner else entry.name
+                _, dot, last = entry.name.rpartition(".")
+                extension = (dot + last).lower() if dot else ""
+                if entry.name.startswith("."):
+                    listing.ignored["hidden"] += 1
+                elif entry.is_dir(follow_symlinks=False):
+                    folders.append(path)
+                elif extension in IMAGE_EXTENSIONS:
+                    _add_image(entry, path, listing, links)
+                elif entry.is_symlink() and os.path.isdir(entry.path):
+                    links.append(path)
+                elif entry.name.lower() in METADATA_NAMES:
+                    listing.metadata.append(path)
+                else:
+                    listing.ignored[extension or "no extension"] += 1
+    except OSError as error:
+        if not inner:
+            raise DataError(
+                f"the folder {shown_path(folder)!r} cannot be listed: {why_unreadable(error)}.",
+                path=folder,
+            ) from error
+        listing.broken.append((inner, f"the folder cannot be listed: {why_unreadable(error)}"))
+    return folders, links
+
+
+def _add_image(entry: os.DirEntry[str], path: str, listing: Listing, links: list[str]) -> None:
+    try:
+        if entry.is_file():
+            listing.files.append(path)
+        elif entry.is_dir():
+            links.append(path)
+        else:
+            listing.broken.append(
+                (path, "a link that leads nowhere" if entry.is_symlink() else NOT_REGULAR)
+            )
+    except OSError as error:
+        listing.broken.append((path, why_unreadable(error)))
+
+
+def parents_of(folder: str) -> Iterator[str]:
+    """Yield the folder itself, and every folder above it."""
+    yield folder
+    while (above := os.path.dirname(folder)) != folder:
+        folder = above
+        yield folder
+
+
+def _identity(folder: str) -> tuple[int, int]:
+    try:
+        status = os.stat(folder)
+    except OSError:
+        return (-1, hash(folder))
+    return status.st_dev, status.st_ino
+
+
+def check_image_folder(folder: str, user_path: str, what: str) -> None:
+    """Check that a folder exists, or raise `ConfigError` with the nearest name that does.
+
+    ``user_path``: as the user wrote it; ``what``: what the folder is for.
+    """
+    if os.path.isdir(folder):
+        return
+    if os.path.lexists(folder):
+        raise ConfigError(
+            f"{what} must be a folder of images, but {user_path!r} is {_kind(folder)}. A table of "
+            "images is named by `manifest`.",
+            path=user_path,
+        )
+    raise ConfigError(
+        f"{what}: the folder {user_path!r} does not exist.{near_names(folder)}", path=user_path
+    )
+
+
+def near_names(path: str) -> str:
+    """Suggest the nearest existing name for a path that does not exist, `` Did you mean …?``.
+
+    Where its folder is missing too, say so.
+    """
+    folder = os.path.dirname(os.path.abspath(path))
+    try:
+        names = [shown_path(name) for name in os.listdir(folder)]
+    except OSError as error:
+        return f" (Nor does {shown_path(folder)!r}.)" if error.errno == errno.ENOENT else ""
+    return did_you_mean(os.path.basename(os.path.normpath(path)), names)
+
+
+def _kind(path: str) -> str:
+    if os.path.isfile(path):
+        return "a file"
+    return "a link that leads nowhere" if os.path.islink(path) else "neither a folder nor a file"
+
+
+def no_images(user_path: str, what: str, listing: Listing) -> DataError:
+    """Return the error for a folder without images: what it holds instead."""
+    if not listing.ignored and not listing.broken:
+        return DataError(
+            f"{what}: the folder {user_path!r} is empty. Were the images moved, or is a disk not "
+            "mounted?",
+            path=user_path,
+            count=0,
+        )
+    others = [f"{count} {extension}" for extension, count in listing.ignored.most_common()]
+    others += [f"{shown_path(path)!r} ({reason})" for path, reason in listing.broken]
+    return DataError(
+        f"{what}: the folder {user_path!r} and its subfolders hold no image, only "
+        f"{first_few(others, 8)}. Images are recognised by their extension "
+        f"({', '.join(sorted(IMAGE_EXTENSIONS))}, in upper or lower case).",
+        path=user_path,
+    )
+
 
 # A gigabyte is far above any encoded photograph; what is larger is another thing with the name of
 # an image, and would fill the memory.

@@ -14,10 +14,14 @@ from unskew.records import Pool
 from unskew.records.arrays import Ints
 from unskew.records.images import Images, JoinedImages, RawImage
 from unskew.records.pool_table import pool_of_images
-from unskew.sources.ids import unique_within
-from unskew.sources.labels import as_label_lists
 from unskew.sources.pixels import as_pixels
-from unskew.sources.roles import only_columns, with_own_groups, with_roles
+from unskew.sources.roles import (
+    as_label_lists,
+    only_columns,
+    unique_within,
+    with_own_groups,
+    with_roles,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

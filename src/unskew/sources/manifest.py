@@ -15,9 +15,15 @@ from unskew.errors import ConfigError, DataError, first_few
 from unskew.records import Pool
 from unskew.records.pool_table import pool_of_images
 from unskew.sources.files import FileImages, is_outside, shown_path
-from unskew.sources.ids import unique_within
-from unskew.sources.labels import as_label_lists
-from unskew.sources.roles import NamePattern, read_rule, with_own_groups, with_patterns, with_roles
+from unskew.sources.roles import (
+    NamePattern,
+    as_label_lists,
+    read_rule,
+    unique_within,
+    with_own_groups,
+    with_patterns,
+    with_roles,
+)
 from unskew.sources.tables import LocatedTable, read_table
 
 if TYPE_CHECKING:

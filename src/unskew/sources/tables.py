@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 from unskew.errors import ConfigError, DataError, first_few
-from unskew.sources.listing import near_names
+from unskew.sources.files import near_names
 
 if TYPE_CHECKING:
     import pandas as pd

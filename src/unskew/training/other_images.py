@@ -24,7 +24,7 @@ from unskew.records import Floats, Pool
 from unskew.runs.evaluate import run_rules
 from unskew.runs.output import features_table, write_frame
 from unskew.sources.discovery import find_sources
-from unskew.sources.settings import read_sources
+from unskew.sources.readers import read_sources
 from unskew.training.arms import adjust_scores
 from unskew.training.folder import ARMS_FOLDER, check_models, read_record
 from unskew.training.projections import represent_alike
@@ -172,7 +172,7 @@ def _prepared(
         "max_pixels": config.sources.max_pixels,
     }
     if how["kind"] == "images":
-        from unskew.represent.content import hash_images
+        from unskew.represent.feature_cache import hash_images
         from unskew.represent.square_pixels import square_images
 
         if pool.images is None:

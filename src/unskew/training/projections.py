@@ -141,7 +141,7 @@ def represent_alike(
     others = [one for one in representations if one not in embeddings]
     if others:
         return represent_images(pool, others, content=True, **options)
-    from unskew.represent.content import hash_images
+    from unskew.represent.feature_cache import hash_images
 
     options.pop("max_pixels")
     return hash_images(pool, **options)

@@ -8,7 +8,7 @@ from PIL import Image
 
 from raising import refused
 from unskew import ConfigError, DataError
-from unskew.sources.settings import TARGET_SAMPLE, read_sample, read_sources
+from unskew.sources.readers import TARGET_SAMPLE, read_sample, read_sources
 
 
 def write_image(path, value=128):

@@ -18,12 +18,12 @@ from raising import refused
 from represent.picture_pools import encoded, pool_of, random_pixels
 from unskew.errors import DataError
 from unskew.records import Pool
-from unskew.represent import processes
+from unskew.represent import workers as processes
 from unskew.represent import workers as running
 from unskew.represent.image_tasks import Worker
 from unskew.represent.naming import read_representations
 from unskew.represent.pool_features import represent_images
-from unskew.represent.processes import Processes, can_use_processes, result_of
+from unskew.represent.workers import Processes, can_use_processes, result_of
 
 FEATURES = ("border_hsv", "mean_hsv", "size", "exif")
 
@@ -149,12 +149,12 @@ def test_ctrl_c_ends_the_processes(folder: Path, tmp_path: Path) -> None:
     slow = SCRIPT.replace(
         'print("begun"',
         """
-work = unskew.represent.processes._work
+work = unskew.represent.workers._work
 def wait(place, rows):
     import time
     print("under way", flush=True)
     time.sleep(60)
-unskew.represent.processes._work = wait
+unskew.represent.workers._work = wait
 print("begun\"""",
     )
     (tmp_path / "script.py").write_text(slow)

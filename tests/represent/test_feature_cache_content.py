@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from represent.picture_pools import encoded, pool_of, random_pixels
-from unskew.represent.content import hash_image, hash_images
+from unskew.represent.feature_cache import hash_image, hash_images
 from unskew.represent.pool_features import represent_images
 
 

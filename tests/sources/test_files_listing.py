@@ -17,8 +17,7 @@ from raising import refused
 from sources.image_files import put
 from unskew import DataError, Pool
 from unskew.errors import ImageError
-from unskew.sources.files import FileImages
-from unskew.sources.listing import list_images
+from unskew.sources.files import FileImages, list_images
 
 
 def column(pool, name):
