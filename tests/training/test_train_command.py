@@ -563,7 +563,7 @@ def test_a_graphics_card_that_is_not_there_is_missed_before_the_work(
         "unskew.training.run.read_training_inputs", lambda *_, **__: pytest.fail("images are read")
     )
     for device, words in {
-        "cuda": "'cuda' is not to be had here",
+        "cuda": "'cuda' is not available here",
         "gpu": "device is one of",
     }.items():
         assert (
