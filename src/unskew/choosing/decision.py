@@ -87,13 +87,13 @@ def _pick(
             if standing[candidate.name].is_tenable and not candidate.contradicts
         ]
     if not agreeing:
-        aside = [
+        identifying = [
             candidate
             for candidate in able
             if candidate.identifies and candidate.verdict == "ok" and not candidate.contradicts
         ]
-        if aside:
-            chosen = min(aside, key=_simplicity)
+        if identifying:
+            chosen = min(identifying, key=_simplicity)
             return chosen, (
                 f"{chosen.name} is chosen because it agrees with what is known about the target, "
                 "not for its score: it tells almost every image's source, as does any family that "
