@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.optimize
-from sklearn.calibration import CalibratedClassifierCV
-from sklearn.ensemble import AdaBoostClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import get_scorer
-from sklearn.model_selection import GridSearchCV, ParameterGrid
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.model_selection import ParameterGrid
 
 from raising import refused
 from unskew import ConfigError, CoverageError, DataError, Pool, Target, UnskewError
 from unskew.learn import BASELINES, make_baseline, make_baselines
-from unskew.learn.sklearn_fit import fit_positive_rows
 
 # Images by source and class; "night" has no truck.
 COUNTS = {
@@ -306,125 +299,6 @@ def test_adjusted_classes_are_joined_by_name_not_by_place() -> None:
         adjusted.fit(X, y)
 
 
-def test_the_density_ratio_of_levels_is_the_ratio_of_shares() -> None:
-    counts = {("a", "x"): 400, ("a", "y"): 300, ("b", "x"): 100, ("b", "y"): 200}
-    pool = _pool(counts)
-    sample = Pool.from_arrays(["t"] * 100, kind=["u"] * 100, label=["x"] * 20 + ["y"] * 80)
-    found = make_baseline("density_ratio", pool, Target.sample(sample), features=["label"], C=1e6)
-    assert _shares(pool, found.weight) == pytest.approx({"x": 0.2, "y": 0.8}, abs=1e-5)
-    of_source = make_baseline("density_ratio", pool, Target.source("b"), features="label", C=1e6)
-    assert _shares(pool, of_source.weight) == pytest.approx({"x": 1 / 3, "y": 2 / 3}, abs=1e-5)
-    assert "from 300 images of the target" in of_source.describe()[0]
-    judged = make_baseline("density_ratio", pool, Target.source("b", holdout=0.2), features="label")
-    assert "from 240 images of the target" in judged.describe()[0]
-
-
-def test_the_density_ratio_of_shifted_gaussians_is_log_linear_with_the_true_slope() -> None:
-    """N(0.7, 1) over N(0, 1) is exp(0.7 x − 0.245); the slope has a standard error of about 0.02
-    here.
-    """
-    rng = np.random.default_rng(0)
-    pool = Pool.from_arrays(["a"] * 6000, x=10 * rng.normal(size=6000), constant=np.ones(6000))
-    sample = Pool.from_arrays(
-        ["t"] * 6000, x=10 * (rng.normal(size=6000) + 0.7), constant=np.ones(6000)
-    )
-    found = make_baseline("density_ratio", pool, Target.sample(sample), features=["x", "constant"])
-    x_n = pool.frame["x"].to_numpy()
-    slope, start = np.polyfit(x_n, np.log(found.weight), 1)
-    assert np.log(found.weight) == pytest.approx(slope * x_n + start)
-    assert slope == pytest.approx(0.07, abs=0.008)
-    assert found.weight.sum() == pytest.approx(1.0)
-    assert found.weight @ x_n == pytest.approx(7.0, abs=1.0)
-
-
-def test_fit_equals_scikit_learn_with_weights_and_leaves_out_weight_0() -> None:
-    X, y = _two_gaussians(150, 50, 3)
-    pool = Pool.from_arrays(np.repeat(["a", "b"], 100), y)
-    found = make_baseline("class_balanced", pool)
-    plain = LogisticRegression().fit(X, y, sample_weight=found.sample_weight)
-    assert found.fit(LogisticRegression(), X, y).coef_ == pytest.approx(plain.coef_)
-    assert found.fit(LogisticRegression(), X, y).coef_ == pytest.approx(
-        LogisticRegression(class_weight="balanced").fit(X, y).coef_
-    )
-    piped = found.fit(make_pipeline(StandardScaler(), make_pipeline(LogisticRegression())), X, y)
-    assert piped.predict(X).shape == (200,)
-    assert piped.score(X, y) == pytest.approx(plain.score(X, y), abs=0.05)
-    part = make_baseline("subsample", pool)
-    neighbours = part.fit(KNeighborsClassifier(1), pd.DataFrame(X), pd.Series(y))
-    assert neighbours.n_samples_fit_ == 100
-    assert part.fit(RandomForestRegressor(3, random_state=0), X, y).predict(X).shape == (200,)
-    unused = LogisticRegression()
-    found.fit(unused, X, y)
-    assert not hasattr(unused, "coef_")
-
-
-def test_fit_refuses_what_would_ignore_the_weights_or_does_not_match() -> None:
-    X, y = _two_gaussians(15, 5, 3)
-    found = make_baseline("class_balanced", Pool.from_arrays(["a"] * 20, y))
-    with pytest.raises(
-        ConfigError, match=r"KNeighborsClassifier\.fit has no parameter sample_weight.*subsample"
-    ):
-        found.fit(KNeighborsClassifier(1), X, y)
-    with pytest.raises(
-        ConfigError, match=r"KNeighborsClassifier\.fit has no parameter sample_weight.*subsample"
-    ):
-        found.fit(make_pipeline(StandardScaler(), KNeighborsClassifier(1)), X, y)
-    with refused(DataError, option="X", count=19, limit=20):
-        found.fit(LogisticRegression(), X[:-1], y)
-    with refused(DataError, option="y", count=19, limit=20):
-        fit_positive_rows(LogisticRegression(), X, y[:-1], found.weight)
-
-
-@pytest.mark.parametrize(
-    "wrapper",
-    [
-        CalibratedClassifierCV,
-        AdaBoostClassifier,
-        lambda inner: make_pipeline(CalibratedClassifierCV(inner)),
-    ],
-)
-def test_fit_refuses_wrappers_that_would_drop_the_weights_inside(wrapper) -> None:
-    X, y = _two_gaussians(15, 5, 3)
-    pool = Pool.from_arrays(["a"] * 20, y)
-    for inside in (
-        make_pipeline(StandardScaler(), KNeighborsClassifier(1)),
-        KNeighborsClassifier(1),
-    ):
-        lost = (
-            r"(Pipeline|KNeighborsClassifier)\.fit does not have|KNeighborsClassifier\.fit has "
-            r"no parameter sample_weight"
-        )
-        with pytest.raises(ConfigError, match=lost):
-            make_baseline("class_balanced", pool).fit(wrapper(inside), X, y)
-    # Equal weights are not passed, so nothing can be dropped.
-    assert make_baseline("naive", pool).fit(
-        CalibratedClassifierCV(KNeighborsClassifier(1), cv=2), X, y
-    ).predict(X).shape == (20,)
-
-
-def test_fit_passes_weights_through_pipelines_and_searches() -> None:
-    """As `DebiasedClassifier` does: every step that takes weights gets them."""
-    X, y = _two_gaussians(15, 5, 3)
-    found = make_baseline("class_balanced", Pool.from_arrays(["a"] * 20, y))
-    piped = found.fit(make_pipeline(StandardScaler(), LogisticRegression()), X, y)
-    np.testing.assert_allclose(piped[0].mean_, np.average(X, axis=0, weights=found.weight))
-    scaled = piped[0].transform(X)
-    np.testing.assert_allclose(
-        piped[1].coef_, LogisticRegression().fit(scaled, y, found.sample_weight).coef_
-    )
-    searched = found.fit(GridSearchCV(LogisticRegression(), {"C": [1.0]}, cv=2), X, y)
-    np.testing.assert_allclose(
-        searched.best_estimator_.coef_, LogisticRegression().fit(X, y, found.sample_weight).coef_
-    )
-
-
-def test_weights_are_joined_by_id() -> None:
-    found = make_baseline("class_balanced", _pool())
-    assert found.align(["image9", "image0"]) == pytest.approx(found.weight[[9, 0]])
-    with refused(DataError, ids=["image99"]):
-        found.align(["image0", "image99"])
-
-
 def test_all_side_by_side_and_what_the_others_lack() -> None:
     pool = _pool(x=lambda n: np.linspace(0, 1, n))
     found = make_baselines(pool)
@@ -531,10 +405,3 @@ def test_bad_labels_features_and_pools() -> None:
         pool = Pool.from_arrays(["a", "b"], x=[0.0, bad])
         with refused(DataError, **facts):
             make_baseline("density_ratio", pool, Target.source("a"), features=["x"])
-
-
-def test_a_baseline_cannot_be_changed() -> None:
-    found = make_baseline("naive", _pool())
-    with pytest.raises(AttributeError):
-        found.name = "other"  # type: ignore[misc]
-    assert replace(found, name="other").name == "other"

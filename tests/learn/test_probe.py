@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
+from raising import refused
 from unskew.errors import ConfigError, DataError
 from unskew.learn.probe import Probe, fit_probe, scale_features
 
@@ -124,15 +125,15 @@ def test_scaling(kind: Any) -> None:
 
 def test_what_cannot_be_fitted_is_named() -> None:
     X_nd, label_n, weight_n = _data(6)
-    with pytest.raises(DataError, match="not all zero"):
+    with refused(DataError, option="weight_n"):
         fit_probe(X_nd, label_n, 0 * weight_n, 3)
-    with pytest.raises(DataError, match="codes from 0 to 1"):
+    with refused(DataError, option="label_n", limit=2):
         fit_probe(X_nd, label_n, weight_n, 2)
-    with pytest.raises(DataError, match="199 rows"):
+    with refused(DataError, count=199):
         fit_probe(X_nd[:199], label_n, weight_n, 3)
-    with pytest.raises(DataError, match="float32"):
+    with refused(DataError, option="X_nd", value="int64"):
         fit_probe(X_nd.astype(int), label_n, weight_n, 3)
-    with pytest.raises(ConfigError, match="above 0"):
+    with refused(ConfigError, option="ridge", value=0.0):
         fit_probe(X_nd, label_n, weight_n, 3, ridge=0.0)
-    with pytest.raises(ConfigError, match="scaling is one of"):
+    with refused(ConfigError, option="scaling", value="whiten"):
         scale_features(X_nd, "whiten")  # type: ignore[arg-type]

@@ -242,20 +242,19 @@ def test_other_data_or_settings_cannot_resume_a_run(tmp_path, monkeypatch) -> No
             resume=True,
             watch={"test": _data()},
         )
-    words = str(caught.value)
-    for part in (
-        *(
-            "epochs (3 there, 5 now)",
-            "model ('training_networks:convolutional' there, 'fast' now)",
-            "the labels; the weights",
-        ),
+    differing = caught.value.facts["value"]
+    assert {
+        "epochs (3 there, 5 now)",
+        "model ('training_networks:convolutional' there, 'fast' now)",
+        "the labels",
+        "the weights",
         "the watched sets (none there, test now)",
-    ):
-        assert part in words
-    assert "the images" not in words
-    assert "batch" not in words
+    } <= set(differing)
+    assert all(part in str(caught.value) for part in differing)
+    assert "the images" not in differing
+    assert not any(part.startswith("batch") for part in differing)
     finished = train_model(_data(), _settings(), tmp_path, logs=False, resume=True)
-    with pytest.raises(ConfigError, match=r"the weights\."):
+    with refused(ConfigError, value=["the weights"]):
         train_model(
             replace(_data(), weight=WEIGHT[::-1]), _settings(), tmp_path, logs=False, resume=True
         )
@@ -264,13 +263,13 @@ def test_other_data_or_settings_cannot_resume_a_run(tmp_path, monkeypatch) -> No
 
 def test_a_folder_that_holds_a_run_is_not_overwritten_without_force(tmp_path, monkeypatch) -> None:
     first = train_model(_data(), _settings(), tmp_path, logs=False)
-    with pytest.raises(ConfigError, match=r"already holds a finished run \(model.pt\)"):
+    with refused(ConfigError, path=str(tmp_path), value=["model.pt"]):
         train_model(_data(), _settings(seed=1), tmp_path, logs=False)
     assert _same_bits(load_trained(tmp_path), first)
-    with pytest.raises(ConfigError, match="one of the two"):
+    with refused(ConfigError, option="resume"):
         train_model(_data(), _settings(), tmp_path, logs=False, force=True, resume=True)
     _train_and_stop(monkeypatch, 1, _data(), _settings(seed=1), tmp_path, logs=False, force=True)
-    with pytest.raises(ConfigError, match="an unfinished run"):
+    with refused(ConfigError, path=str(tmp_path), value=["checkpoint.pt"]):
         train_model(_data(), _settings(seed=1), tmp_path, logs=False)
     assert not _same_bits(
         train_model(_data(), _settings(seed=1), tmp_path, logs=False, force=True), first
@@ -443,29 +442,22 @@ def test_a_probe_of_pixels(tmp_path) -> None:
     [
         (
             "training_networks:always_three",
-            "one number for each of the 2 classes, (b, 2); for 2 rows it gave the shape (2, 3)",
+            "(b, 2); for 2 rows it gave the shape (2, 3)",
         ),
-        ("training_networks:not_a_module", "must return a torch.nn.Module; it returned str"),
-        ("training_networks:too_small", "fails on rows of the shape (6, 6, 3)"),
+        ("training_networks:not_a_module", "torch.nn.Module; it returned str"),
+        ("training_networks:too_small", "(6, 6, 3)"),
         ("training_networks:convolutionall", "Did you mean 'convolutional'?"),
-        ("training_networks:NUMBER", "names 'NUMBER', which cannot be called"),
-        (
-            "training_networks:needs_two",
-            "'needs_two' fails when it is called for 2 classes: TypeError",
-        ),
-        ("training_networks:frozen", "no parameters that could be trained"),
-        (
-            "training_networks:fails_in_training",
-            "cannot be trained: a step with two rows of the shape (6, 6, 3) fails: ValueError: "
-            "only judging",
-        ),
+        ("training_networks:NUMBER", "cannot be called"),
+        ("training_networks:needs_two", "TypeError"),
+        ("training_networks:frozen", "freeze"),
+        ("training_networks:fails_in_training", "(6, 6, 3) fails: ValueError: only judging"),
         ("training_networks:whole_numbers", "cannot be trained"),
-        ("no_such_module:make", "the module 'no_such_module' cannot be imported"),
-        ("fast", "they need 9 × 9 pixels; got (6, 6)"),
+        ("no_such_module:make", "'no_such_module'"),
+        ("fast", "9 × 9 pixels; got (6, 6)"),
     ],
 )
 def test_a_model_that_does_not_fit(tmp_path, model: str, words: str) -> None:
-    with pytest.raises(ConfigError) as caught:
+    with refused(ConfigError, option="model", value=model) as caught:
         train_model(_data(), _settings(model=model), tmp_path / "run", logs=False)
     assert words in str(caught.value)
 
@@ -482,12 +474,12 @@ def test_a_module_that_fails_at_import(tmp_path, monkeypatch, text: str, words: 
     name = f"fails_with_{words.lower()}"
     (tmp_path / f"{name}.py").write_text(text + "\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ConfigError, match=f"fails when it is imported: {words}"):
+    with pytest.raises(ConfigError, match=words):
         train_model(_data(), _settings(model=f"{name}:make"), tmp_path / "run", logs=False)
 
 
 def test_networks_of_images_do_not_learn_from_features(tmp_path) -> None:
-    with pytest.raises(ConfigError, match="these are features: use 'probe'"):
+    with refused(ConfigError, option="model", value="resnet20"):
         train_model(
             _data(np.ones((N, 4), dtype=np.float32)),
             _settings(model="resnet20"),
@@ -521,13 +513,13 @@ def test_equal_runs_write_equal_files_and_still_tell_how_long_epochs_took(tmp_pa
 
 
 def test_checkpoints_that_are_none(tmp_path) -> None:
-    with pytest.raises(DataError, match=r"no trained model in .*was a model trained there"):
+    with refused(DataError, path=str(tmp_path / "model.pt")):
         load_trained(tmp_path)
     (tmp_path / "model.pt").write_bytes(b"PK\x03\x04 torn")
-    with pytest.raises(DataError, match=r"cannot be read.*--force"):
+    with refused(DataError, path=str(tmp_path / "model.pt")):
         load_trained(tmp_path)
     torch.save({"network": {}}, tmp_path / "model.pt")
-    with pytest.raises(DataError, match="not a checkpoint of this version"):
+    with refused(DataError, value=None, allowed=[1]):
         load_trained(tmp_path)
 
 
@@ -539,7 +531,7 @@ class _Trap:
 def test_nothing_in_a_checkpoint_is_run(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     torch.save({"format": 1, "network": _Trap()}, tmp_path / "model.pt")
-    with pytest.raises(DataError, match=r"cannot be read.*--force"):
+    with refused(DataError, path=str(tmp_path / "model.pt")):
         load_trained(tmp_path)
     assert not (tmp_path / "trapped.txt").exists()
 
@@ -549,19 +541,15 @@ def test_weights_of_another_model_are_an_error(tmp_path) -> None:
     state = torch.load(tmp_path / "model.pt", weights_only=True)
     state["settings"]["model"] = "training_networks:normalised"
     torch.save(state, tmp_path / "model.pt")
-    with pytest.raises(
-        DataError, match="weights of another model than 'training_networks:normalised'"
-    ):
+    with refused(DataError, value="training_networks:normalised"):
         load_trained(tmp_path)
 
 
 def test_scores_of_other_shapes_are_refused(tmp_path) -> None:
     model = train_model(_data(), _settings(epochs=1), tmp_path, logs=False)
-    with pytest.raises(
-        DataError, match=r"rows of the shape \(6, 6, 3\) of uint8; got \(5, 5, 3\) of uint8"
-    ):
+    with refused(DataError, value=[5, 5, 3, "uint8"], allowed=[6, 6, 3, "uint8"]):
         model.scores(IMAGES[:, :5, :5])
-    with pytest.raises(DataError, match="of float64"):
+    with refused(DataError, value=[6, 6, 3, "float64"]):
         model.scores(IMAGES / 255)
     assert model.scores(IMAGES[:0]).shape == (0, 2)
 
@@ -570,7 +558,7 @@ def test_a_batch_that_devices_cannot_share_and_a_card_that_is_not_there(tmp_path
     with refused(ConfigError, option="batch", value=9):
         train_model(_data(), _settings(batch=9, devices=2), tmp_path / "a", logs=False)
     if not torch.cuda.is_available():
-        with pytest.raises(ConfigError, match="device 'cuda' is not to be had here"):
+        with refused(ConfigError, option="device", value="cuda"):
             train_model(_data(), _settings(device="cuda"), tmp_path / "b", logs=False)
 
 
@@ -586,23 +574,23 @@ def test_what_is_missing_is_named(tmp_path, monkeypatch, package: str) -> None:
 
 
 def test_names_of_watched_images_that_the_history_uses(tmp_path) -> None:
-    with pytest.raises(ConfigError, match="another name than 'validation'"):
+    with refused(ConfigError, option="watch", value="validation"):
         train_model(_data(), _settings(), tmp_path, watch={"validation": _data()})
-    with pytest.raises(DataError, match="the watched images 'test' have other classes"):
+    with refused(DataError, levels=["b", "a"], allowed=["a", "b"]):
         train_model(
             _data(), _settings(), tmp_path, watch={"test": replace(_data(), classes=("b", "a"))}
         )
 
 
-def test_a_place_that_cannot_be_a_folder(tmp_path) -> None:
+def test_a_path_that_cannot_be_a_folder(tmp_path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="cannot be made a folder"):
+    with refused(DataError, path=str(tmp_path / "file")):
         train_model(_data(), _settings(), tmp_path / "file", logs=False)
 
 
 def test_one_image_of_positive_weight_is_not_enough_for_a_network(tmp_path):
     weight = np.zeros(WEIGHT.size)
     weight[0] = 1.0
-    with pytest.raises(DataError, match="two images or more"):
+    with refused(DataError, count=1, limit=2):
         train_model(_data(weight=weight), _settings(), tmp_path / "one", logs=False)
     assert not (tmp_path / "one").exists()

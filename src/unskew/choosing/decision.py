@@ -87,13 +87,13 @@ def _pick(
             if standing[candidate.name].is_tenable and not candidate.contradicts
         ]
     if not agreeing:
-        aside = [
+        identifying = [
             candidate
             for candidate in able
             if candidate.identifies and candidate.verdict == "ok" and not candidate.contradicts
         ]
-        if aside:
-            chosen = min(aside, key=_simplicity)
+        if identifying:
+            chosen = min(identifying, key=_simplicity)
             return chosen, (
                 f"{chosen.name} is chosen because it agrees with what is known about the target, "
                 "not for its score: it tells almost every image's source, as does any family that "
@@ -104,24 +104,28 @@ def _pick(
     # Where all contradict the facts, the one that does so least: that counts for more than
     # simplicity.
     chosen = _simplest(agreeing) if agreeing else min(near, key=_nearness)
-    if (
-        is_constant(chosen.model)
-        and n_failed
-        and all(is_constant(candidate.model) for candidate in able)
-    ):
-        return None, (
+    if is_constant(chosen.model):
+        refusal = _refuse_pooling(able, _ahead(eligible, able, standing), n_failed)
+        if refusal:
+            return None, refusal
+    return chosen, _why(chosen, near, agreeing, standing)
+
+
+def _refuse_pooling(able: Sequence[Candidate], ahead: Candidate | None, n_failed: int) -> str:
+    """Say why naive pooling must not be chosen for lack of a rival; empty if it may."""
+    if n_failed and all(is_constant(candidate.model) for candidate in able):
+        return (
             "None of the candidates can be chosen: no model that you named could be fitted (the "
             "notes say why), and naive pooling, which corrects nothing, has nothing to be compared "
             "with."
         )
-    ahead = _ahead(eligible, able, standing)
-    if is_constant(chosen.model) and ahead is not None:
-        return None, (
+    if ahead is not None:
+        return (
             f"None of the candidates can be chosen. {ahead.name} describes the sources better than "
             f"naive pooling, but {ahead.obstacle}: what it describes cannot be undone, or is no "
             "selection at all. The others describe the sources no better than pooling."
         )
-    return chosen, _why(chosen, near, agreeing, standing)
+    return ""
 
 
 def _ahead(

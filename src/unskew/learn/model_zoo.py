@@ -113,6 +113,27 @@ def make_network(
 
 
 def _call_factory(model: str, n_classes: int) -> nn.Module:
+    factory, name = _find_factory(model), model.partition(":")[2]
+    try:
+        network = _called(factory, n_classes)
+    except Exception as error:
+        raise ConfigError(
+            f"model {model!r}: {name!r} fails when it is called for {n_classes} classes: "
+            f"{_raised(error)}",
+            option="model",
+            value=model,
+        ) from error
+    if not isinstance(network, nn.Module):
+        raise ConfigError(
+            f"model {model!r} must return a torch.nn.Module; it returned {type(network).__name__}.",
+            option="model",
+            value=model,
+        )
+    return network
+
+
+def _find_factory(model: str) -> Callable[..., Any]:
+    """Import what ``module:factory`` names."""
     module, _, name = model.partition(":")
     try:
         target: Any = importlib.import_module(module)
@@ -145,22 +166,8 @@ def _call_factory(model: str, n_classes: int) -> nn.Module:
             option="model",
             value=model,
         )
-    try:
-        network = _called(target, n_classes)
-    except Exception as error:
-        raise ConfigError(
-            f"model {model!r}: {name!r} fails when it is called for {n_classes} classes: "
-            f"{_raised(error)}",
-            option="model",
-            value=model,
-        ) from error
-    if not isinstance(network, nn.Module):
-        raise ConfigError(
-            f"model {model!r} must return a torch.nn.Module; it returned {type(network).__name__}.",
-            option="model",
-            value=model,
-        )
-    return network
+    factory: Callable[..., Any] = target
+    return factory
 
 
 def _called(factory: Callable[..., Any], n_classes: int) -> Any:
