@@ -128,17 +128,21 @@ def wrong_length(n_source: int, n_rows: int) -> DataError:
         "source names the database of every row of omega, so both must have the same length; got "
         f"{n_source} entries in source "
         f"and {n_rows} rows in omega. Were rows dropped from one of the two (unreadable images, a "
-        "filter) and not from the other?"
+        "filter) and not from the other?",
+        count=n_source,
+        limit=n_rows,
     )
 
 
 def unknown_sources(unknown: Sequence[object], known: Sequence[object]) -> DataError:
     return DataError(
-        "source has entries that no column of omega stands for: "
+        "source has entries that are no column of omega: "
         f"{first_few([repr(name) for name in unknown])}. "
         f"The columns are {first_few([repr(name) for name in known])}. "
         "Pass omega as a DataFrame whose columns are the source names, or give names=[...] in the "
-        "order of the columns."
+        "order of the columns.",
+        sources=list(unknown),
+        columns=list(known),
     )
 
 
@@ -146,7 +150,8 @@ def empty_sources(empty: Sequence[object]) -> DataError:
     return DataError(
         f"no image comes from {first_few(empty)}: a column of omega without images has no "
         "equation. "
-        "Drop the column, or check that source and the columns of omega use the same names."
+        "Drop the column, or check that source and the columns of omega use the same names.",
+        sources=list(empty),
     )
 
 
@@ -155,7 +160,10 @@ def not_finite(value: float, row: int, name: str) -> DataError:
         f"omega must be finite and not negative, but image {row} has {value!r} for source "
         f"`{name}`. "
         "Likely causes: a missing feature (NaN), a division by a zero margin (inf), or logarithms "
-        "passed without log=True (negative)."
+        "passed without log=True (negative).",
+        row=row,
+        source=name,
+        value=value,
     )
 
 
@@ -163,7 +171,11 @@ def not_a_logarithm(value: float, row: int, name: str) -> DataError:
     return DataError(
         f"log omega must be a number or -inf (omega = 0), but image {row} has {value!r} for source "
         f"`{name}`. "
-        "Likely causes: a missing feature (NaN), or the logarithm of an infinite or negative omega."
+        "Likely causes: a missing feature (NaN), or the logarithm of an infinite or negative "
+        "omega.",
+        row=row,
+        source=name,
+        value=value,
     )
 
 
@@ -172,7 +184,8 @@ def impossible_image(row: int) -> DataError:
         f"the model says that no source could have produced image {row}: its omega is zero in "
         "every column. "
         "Widen the biasing functions so that every image has at least its own source, or leave the "
-        "image out."
+        "image out.",
+        row=row,
     )
 
 
@@ -181,7 +194,9 @@ def impossible_origin(row: int, name: str) -> DataError:
         f"the model says source `{name}` could not have produced image {row}, yet it did: omega is "
         "zero in its own source's column. "
         "Either the biasing function is wrong there, or the columns of omega are in another order "
-        "than the sources."
+        "than the sources.",
+        row=row,
+        source=name,
     )
 
 
@@ -190,6 +205,8 @@ def changed_length(first: int, now: int) -> RowCountError:
         f"the row blocks of omega gave {first} rows in the first pass and {now} in a later one. "
         "The same rows must come in the same order every time the object is iterated.",
         now,
+        count=now,
+        limit=first,
     )
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 import unskew
+from raising import refused
 from unskew.errors import ConfigError, ConvergenceError, DataError, WeakOverlapWarning
 from unskew.records import Status
 from unskew.scenarios import tilts
@@ -176,7 +177,7 @@ def test_many_sources_with_links_lost_in_rounding_have_no_error(sparse):
     np.fill_diagonal(weight_kk, 0.0)
     hessian_kk = np.diag(weight_kk.sum(axis=1)) - weight_kk
     right_k = np.where(np.arange(n_sources) < 35, 1.0, -1.0)
-    with pytest.raises(ConvergenceError, match="no standard error"):
+    with refused(ConvergenceError):
         solve_hessian(sp.csc_array(hessian_kk) if sparse else hessian_kk, right_k)
     weight_kk *= 1e2
     weight_kk[0, 69] = weight_kk[69, 0] = 1e-2
@@ -191,7 +192,7 @@ def test_too_weak_a_solve_has_no_error():
     for status in (Status.TOO_WEAK, Status.DISCONNECTED):
         failed = replace(weights, solution=replace(weights.solution, status=status))
         for ask in (failed.covariance, lambda failed=failed: failed.mean(source), failed.bootstrap):
-            with pytest.raises(ConvergenceError, match="no solution"):
+            with refused(ConvergenceError, option="weights"):
                 ask()
 
 
@@ -539,26 +540,26 @@ def test_sparse_hessian(exact):
     apart = replace(
         again, solution=replace(again.solution, hessian=sp.csr_array((6, 6)), hessian_exact=True)
     )
-    with pytest.raises(ConvergenceError, match="Hessian at the solution is singular"):
+    with refused(ConvergenceError):
         apart.covariance()
 
 
 @pytest.mark.parametrize(
-    ("values", "words"),
+    ("values", "facts"),
     [
-        (np.zeros(3), "one dimension of length 270"),
-        (np.zeros((270, 2)), "one number per image"),
-        (np.full(270, np.nan), "image 0 has nan"),
-        (np.append(np.zeros(269), np.inf), "image 269 has inf"),
-        (["a"] * 270, "must be numbers"),
+        (np.zeros(3), {"count": 270, "value": [3]}),
+        (np.zeros((270, 2)), {"count": 270, "value": [270, 2]}),
+        (np.full(270, np.nan), {"row": 0}),
+        (np.append(np.zeros(269), np.inf), {"row": 269, "value": np.inf}),
+        (["a"] * 270, {"value": "<U1"}),
     ],
 )
-def test_bad_values(values, words):
+def test_bad_values(values, facts):
     _, omega, source, _ = draw()
     weights = weigh(omega, source)
-    with pytest.raises(DataError, match=words):
+    with refused(DataError, **facts):
         weights.mean(values)
-    with pytest.raises(DataError, match=words):
+    with refused(DataError, **facts):
         weights.bootstrap(2, values=values)
 
 
@@ -566,15 +567,15 @@ def test_bad_options():
     z_n, omega, source, _ = draw()
     weights = weigh(omega, source)
     for level in (0.0, 1.0, 95):
-        with pytest.raises(ConfigError, match="strictly between 0 and 1"):
+        with refused(ConfigError, option="level", value=level):
             weights.mean(z_n, level=level)
-    with pytest.raises(ConfigError, match="at least 1"):
+    with refused(ConfigError, option="replicates", value=0):
         weights.bootstrap(0)
-    with pytest.raises(ConfigError, match="pass the values"):
+    with refused(ConfigError, option="values"):
         weights.bootstrap(3).estimate()
     bare = replace(weights, rows=None)
     for call in (lambda: bare.mean(z_n), bare.covariance, bare.bootstrap):
-        with pytest.raises(ConfigError, match="need omega"):
+        with refused(ConfigError, option="weights"):
             call()
 
 

@@ -120,7 +120,9 @@ def calibrate_weights(
     )
     mean_list = _read_means(means or {}, weight_n.size)
     if not margin_list and not mean_list:
-        raise ConfigError("there is nothing to calibrate to: pass margins (with by) or means.")
+        raise ConfigError(
+            "there is nothing to calibrate to: pass margins (with by) or means.", option="margins"
+        )
     keep_n = _keep(weight_n, margin_list)
     cell_weight_c, cell_of_kept, first_kept = _collapse(weight_n, keep_n, margin_list, mean_list)
     row_c = np.flatnonzero(keep_n)[first_kept]
@@ -171,22 +173,28 @@ def read_weight(weights: Weights | npt.ArrayLike) -> Floats:
                 "there are no weights to adjust, because there is no solution: "
                 f"{weights.solution.status.value}.",
                 weights.solution,
+                option="weights",
+                value=weights.solution.status.name,
             )
         return weights.weight
     weight_n = np.asarray(weights, dtype=np.float64)
     if weight_n.ndim != 1 or weight_n.size == 0:
         raise DataError(
-            f"weights must be one number per image, in one dimension; got shape {weight_n.shape}."
+            f"weights must be one number per image, in one dimension; got shape {weight_n.shape}.",
+            option="weights",
+            value=list(weight_n.shape),
         )
     bad_n = ~np.isfinite(weight_n) | (weight_n < 0)
     if bad_n.any():
         row = int(np.flatnonzero(bad_n)[0])
         raise DataError(
-            f"weights must be finite and not negative, but image {row} has {weight_n[row]}."
+            f"weights must be finite and not negative, but image {row} has {weight_n[row]}.",
+            row=row,
+            value=float(weight_n[row]),
         )
     largest = weight_n.max()
     if largest == 0:
-        raise DataError("all weights are zero: there is not a single image left.")
+        raise DataError("all weights are zero: there is not a single image left.", option="weights")
     # Relative to the largest, up to a power of two so that no digit changes: the sum of huge
     # weights does not overflow.
     scaled_n = np.ldexp(weight_n, -math.frexp(largest)[1])
@@ -204,7 +212,8 @@ def _read_margins(
         raise ConfigError(
             "by (the level of every image) and margins (the mass of every level) must name the "
             "same attributes; only one of the two has "
-            f"{first_few(odd)}."
+            f"{first_few(odd)}.",
+            columns=odd,
         )
     return [
         _read_margin(name, by[name], _unique_levels(name, margins[name]), weight_n)
@@ -217,7 +226,9 @@ def _unique_levels(name: str, masses: Mapping[Any, float] | pd.Series[float]) ->
     if len(set(levels)) < len(levels):
         repeated = [level for level, count in Counter(levels).items() if count > 1]
         raise DataError(
-            f"the margin of {name!r} gives more than one mass to {first_few(repeated)}."
+            f"the margin of {name!r} gives more than one mass to {first_few(repeated)}.",
+            column=name,
+            levels=repeated,
         )
     return {level: masses[level] for level in levels}
 
@@ -229,7 +240,9 @@ def _read_margin(
     if label_n.shape != weight_n.shape:
         raise DataError(
             f"by[{name!r}] must give one level per image, {weight_n.size} in all; got shape "
-            f"{label_n.shape}."
+            f"{label_n.shape}.",
+            column=name,
+            count=weight_n.size,
         )
     mass_l = _read_masses(name, masses)
     code_n, unknown = _encode(name, label_n, list(masses))
@@ -237,7 +250,9 @@ def _read_margin(
         raise DataError(
             f"the margin of {name!r} gives no mass to {first_few(unknown)}, which occurs among the "
             "images. "
-            "Give every level that occurs a mass; a mass of 0 takes its images out."
+            "Give every level that occurs a mass; a mass of 0 takes its images out.",
+            column=name,
+            levels=unknown,
         )
     margin = _Margin(name, tuple(masses), mass_l, code_n)
     _check_coverage(margin, weight_n, "no image with that level has a positive weight")
@@ -250,7 +265,10 @@ def _read_masses(name: str, masses: Mapping[Any, float]) -> Floats:
         if not (math.isfinite(mass) and mass >= 0):
             raise DataError(
                 f"the mass of a level is a share of the target, between 0 and 1; got {mass} for "
-                f"{name} = {level}."
+                f"{name} = {level}.",
+                column=name,
+                level=level,
+                value=float(mass),
             )
     total = math.fsum(mass_l)
     if abs(total - 1.0) > _MASS_TOLERANCE:
@@ -258,7 +276,9 @@ def _read_masses(name: str, masses: Mapping[Any, float]) -> Floats:
             f"the masses of {name!r} must sum to 1, but they sum to {total:.12g} "
             f"({total - 1.0:+.3g}). "
             "Divide them by their sum if they are counts or rounded shares; add the missing level "
-            "if one was forgotten."
+            "if one was forgotten.",
+            column=name,
+            value=total,
         )
     return mass_l / total
 
@@ -276,7 +296,10 @@ def _encode(
             f"image {row} has no level of {name!r} (it is missing, as for "
             f"{int((code_n < 0).sum())} images in all). "
             "Make missing a level of its own with a mass of its own, or leave these images out "
-            "before the weights are computed."
+            "before the weights are computed.",
+            column=name,
+            row=row,
+            count=int((code_n < 0).sum()),
         )
     position = {level: at for at, level in enumerate(levels)}
     seen_levels = list(seen.tolist())
@@ -294,7 +317,9 @@ def _check_coverage(margin: _Margin, weight_n: Floats, why: str) -> None:
             f"the target has mass on levels of {margin.name!r} that cannot be weighted up, because "
             f"{why}: {named}; "
             f"{margin.mass_l[empty].sum():.4g} of the target in all. Add a source that holds such "
-            "images, or restrict the target."
+            "images, or restrict the target.",
+            column=margin.name,
+            levels=[margin.levels[at] for at in empty],
         )
 
 
@@ -302,7 +327,11 @@ def _read_means(means: Mapping[str, tuple[npt.ArrayLike, float]], n: int) -> lis
     read = []
     for name, (values, target) in means.items():
         if not math.isfinite(target):
-            raise DataError(f"the known mean of {name!r} must be finite; got {target}.")
+            raise DataError(
+                f"the known mean of {name!r} must be finite; got {target}.",
+                column=name,
+                value=float(target),
+            )
         read.append(_Mean(name, check_values(values, n), float(target)))
     return read
 
@@ -391,7 +420,7 @@ def _unreachable(
 ) -> CoverageError | ConvergenceError:
     if gap is None:
         return ConvergenceError(
-            "these margins lie so close to the limit of what weights on these images can reach "
+            "these margins are so close to the limit of what weights on these images can reach "
             "that double precision cannot tell whether "
             "they can be reached. Merge rare levels, or leave one margin out."
         )
@@ -417,5 +446,6 @@ def _unreachable(
         "no weights on these images can reach all margins together; in conflict: "
         f"{first_few([blocks[at] for at in conflict], 12)}. "
         f"The nearest that can be reached: {first_few(nearest, 12)}. Add images that combine these "
-        "levels, or leave one margin out."
+        "levels, or leave one margin out.",
+        columns=[blocks[at] for at in conflict],
     )
