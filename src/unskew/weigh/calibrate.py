@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +14,18 @@ from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataErro
 from unskew.records import Floats, Ints, Weights
 from unskew.target.tilting import Gap, TiltSolution, smallest_conflict, tilt_to_zero
 from unskew.weigh.effective_size import add_by_code, effective_size
-from unskew.weigh.value_checks import check_values
+from unskew.weigh.known_margins import (
+    KnownMargin,
+    KnownMean,
+    check_coverage,
+    margin_masses,
+    read_margins,
+    read_means,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# Probabilities typed in with ten digits pass; thirds typed in as 0.333 do not.
-_MASS_TOLERANCE = 1e-9
 _SWEEPS = 20
 _FAINTEST = 1e-200
 
@@ -57,23 +61,6 @@ class Calibration:
     def sample_weight(self) -> Floats:
         """(n,) n p_i: mean 1, as scikit-learn's ``sample_weight`` expects."""
         return self.weight * self.weight.size
-
-
-@dataclass(frozen=True)
-class _Margin:
-    """One attribute's known distribution; ``code`` (n,) is each image's level in ``levels``."""
-
-    name: str
-    levels: tuple[Hashable, ...]
-    mass_l: Floats
-    code: Ints
-
-
-@dataclass(frozen=True)
-class _Mean:
-    name: str
-    value: Floats
-    target: float
 
 
 def calibrate_weights(
@@ -115,10 +102,10 @@ def calibrate_weights(
     ([0.166667, 0.166667, 0.166667, 0.5], 3.0)
     """
     weight_n = read_weight(weights)
-    margin_list = _read_margins(
+    margin_list = read_margins(
         {} if by is None else by, {} if margins is None else margins, weight_n
     )
-    mean_list = _read_means(means or {}, weight_n.size)
+    mean_list = read_means(means or {}, weight_n.size)
     if not margin_list and not mean_list:
         raise ConfigError(
             "there is nothing to calibrate to: pass margins (with by) or means.", option="margins"
@@ -138,8 +125,8 @@ def calibrate_weights(
 def _summarize(
     weight_n: Floats,
     after_n: Floats,
-    margins: Sequence[_Margin],
-    means: Sequence[_Mean],
+    margins: Sequence[KnownMargin],
+    means: Sequence[KnownMean],
     n_steps: int,
 ) -> Calibration:
     moved_n = after_n > 0
@@ -151,7 +138,9 @@ def _summarize(
         ess_before=effective_size(weight_n),
         ess_after=effective_size(after_n),
         margins={
-            margin.name: dict(zip(margin.levels, _masses(margin, after_n).tolist(), strict=True))
+            margin.name: dict(
+                zip(margin.levels, margin_masses(margin, after_n).tolist(), strict=True)
+            )
             for margin in margins
         },
         means={mean.name: float(after_n @ mean.value) for mean in means},
@@ -159,10 +148,6 @@ def _summarize(
         n_dropped=int(np.count_nonzero((weight_n > 0) & ~moved_n)),
         n_steps=n_steps,
     )
-
-
-def _masses(margin: _Margin, weight_n: Floats) -> Floats:
-    return add_by_code(margin.code, weight_n, len(margin.levels))
 
 
 def read_weight(weights: Weights | npt.ArrayLike) -> Floats:
@@ -202,141 +187,7 @@ def read_weight(weights: Weights | npt.ArrayLike) -> Floats:
     return share_n
 
 
-def _read_margins(
-    by: Mapping[str, npt.ArrayLike] | pd.DataFrame,
-    margins: Mapping[str, Mapping[Any, float] | pd.Series[float]],
-    weight_n: Floats,
-) -> list[_Margin]:
-    if set(by) != set(margins):
-        odd = sorted(set(by) ^ set(margins), key=str)
-        raise ConfigError(
-            "by (the level of every image) and margins (the mass of every level) must name the "
-            "same attributes; only one of the two has "
-            f"{first_few(odd)}.",
-            columns=odd,
-        )
-    return [
-        _read_margin(name, by[name], _unique_levels(name, margins[name]), weight_n)
-        for name in margins
-    ]
-
-
-def _unique_levels(name: str, masses: Mapping[Any, float] | pd.Series[float]) -> dict[Any, float]:
-    levels = list(masses.keys())
-    if len(set(levels)) < len(levels):
-        repeated = [level for level, count in Counter(levels).items() if count > 1]
-        raise DataError(
-            f"the margin of {name!r} gives more than one mass to {first_few(repeated)}.",
-            column=name,
-            levels=repeated,
-        )
-    return {level: masses[level] for level in levels}
-
-
-def _read_margin(
-    name: str, labels: npt.ArrayLike, masses: Mapping[Any, float], weight_n: Floats
-) -> _Margin:
-    label_n = np.asarray(labels)
-    if label_n.shape != weight_n.shape:
-        raise DataError(
-            f"by[{name!r}] must give one level per image, {weight_n.size} in all; got shape "
-            f"{label_n.shape}.",
-            column=name,
-            count=weight_n.size,
-        )
-    mass_l = _read_masses(name, masses)
-    code_n, unknown = _encode(name, label_n, list(masses))
-    if unknown:
-        raise DataError(
-            f"the margin of {name!r} gives no mass to {first_few(unknown)}, which occurs among the "
-            "images. "
-            "Give every level that occurs a mass; a mass of 0 takes its images out.",
-            column=name,
-            levels=unknown,
-        )
-    margin = _Margin(name, tuple(masses), mass_l, code_n)
-    _check_coverage(margin, weight_n, "no image with that level has a positive weight")
-    return margin
-
-
-def _read_masses(name: str, masses: Mapping[Any, float]) -> Floats:
-    mass_l = np.array([float(mass) for mass in masses.values()])
-    for level, mass in zip(masses, mass_l, strict=True):
-        if not (math.isfinite(mass) and mass >= 0):
-            raise DataError(
-                f"the mass of a level is a share of the target, between 0 and 1; got {mass} for "
-                f"{name} = {level}.",
-                column=name,
-                level=level,
-                value=float(mass),
-            )
-    total = math.fsum(mass_l)
-    if abs(total - 1.0) > _MASS_TOLERANCE:
-        raise DataError(
-            f"the masses of {name!r} must sum to 1, but they sum to {total:.12g} "
-            f"({total - 1.0:+.3g}). "
-            "Divide them by their sum if they are counts or rounded shares; add the missing level "
-            "if one was forgotten.",
-            column=name,
-            value=total,
-        )
-    return mass_l / total
-
-
-def _encode(
-    name: str, label_n: npt.NDArray[Any], levels: Sequence[Hashable]
-) -> tuple[Ints, list[Hashable]]:
-    """Return (n,) position of each image's level in ``levels``, and the labels not among them."""
-    import pandas as pd
-
-    code_n, seen = pd.factorize(label_n)
-    if (code_n < 0).any():
-        row = int(np.flatnonzero(code_n < 0)[0])
-        raise DataError(
-            f"image {row} has no level of {name!r} (it is missing, as for "
-            f"{int((code_n < 0).sum())} images in all). "
-            "Make missing a level of its own with a mass of its own, or leave these images out "
-            "before the weights are computed.",
-            column=name,
-            row=row,
-            count=int((code_n < 0).sum()),
-        )
-    position = {level: at for at, level in enumerate(levels)}
-    seen_levels = list(seen.tolist())
-    unknown = [level for level in seen_levels if level not in position]
-    return np.array([position.get(level, -1) for level in seen_levels], dtype=np.int64)[
-        code_n
-    ], unknown
-
-
-def _check_coverage(margin: _Margin, weight_n: Floats, why: str) -> None:
-    empty = np.flatnonzero((margin.mass_l > 0) & (_masses(margin, weight_n) == 0))
-    if empty.size:
-        named = first_few([f"{margin.levels[at]} ({margin.mass_l[at]:.4g})" for at in empty])
-        raise CoverageError(
-            f"the target has mass on levels of {margin.name!r} that cannot be weighted up, because "
-            f"{why}: {named}; "
-            f"{margin.mass_l[empty].sum():.4g} of the target in all. Add a source that holds such "
-            "images, or restrict the target.",
-            column=margin.name,
-            levels=[margin.levels[at] for at in empty],
-        )
-
-
-def _read_means(means: Mapping[str, tuple[npt.ArrayLike, float]], n: int) -> list[_Mean]:
-    read = []
-    for name, (values, target) in means.items():
-        if not math.isfinite(target):
-            raise DataError(
-                f"the known mean of {name!r} must be finite; got {target}.",
-                column=name,
-                value=float(target),
-            )
-        read.append(_Mean(name, check_values(values, n), float(target)))
-    return read
-
-
-def _keep(weight_n: Floats, margins: Sequence[_Margin]) -> npt.NDArray[np.bool_]:
+def _keep(weight_n: Floats, margins: Sequence[KnownMargin]) -> npt.NDArray[np.bool_]:
     """Find (n,) images that may have a positive weight.
 
     It was positive, and no level of theirs has mass 0.
@@ -345,7 +196,7 @@ def _keep(weight_n: Floats, margins: Sequence[_Margin]) -> npt.NDArray[np.bool_]
     for margin in margins:
         keep_n = keep_n & (margin.mass_l[margin.code] > 0)
     for margin in margins:
-        _check_coverage(
+        check_coverage(
             margin, weight_n * keep_n, "all its images have another attribute at a level of mass 0"
         )
     return keep_n
@@ -354,8 +205,8 @@ def _keep(weight_n: Floats, margins: Sequence[_Margin]) -> npt.NDArray[np.bool_]
 def _collapse(
     weight_n: Floats,
     keep_n: npt.NDArray[np.bool_],
-    margins: Sequence[_Margin],
-    means: Sequence[_Mean],
+    margins: Sequence[KnownMargin],
+    means: Sequence[KnownMean],
 ) -> tuple[Floats, Ints, Ints]:
     """Merge kept images that agree in all levels and values.
 
@@ -373,7 +224,7 @@ def _collapse(
     return cell_weight_c / cell_weight_c.sum(), cell, first
 
 
-def _rake(weight_c: Floats, row_c: Ints, margins: Sequence[_Margin]) -> Floats:
+def _rake(weight_c: Floats, row_c: Ints, margins: Sequence[KnownMargin]) -> Floats:
     """Make a few sweeps of iterative proportional fitting: a good start, exact for one attribute.
 
     Raking multiplies by functions of the levels, so it stays within the family p ∝ π exp(ν·x) and
@@ -396,7 +247,7 @@ def _rake(weight_c: Floats, row_c: Ints, margins: Sequence[_Margin]) -> Floats:
     return raked_c if raked_c.min() > _FAINTEST else weight_c
 
 
-def _deviations(row_c: Ints, margins: Sequence[_Margin], means: Sequence[_Mean]) -> Floats:
+def _deviations(row_c: Ints, margins: Sequence[KnownMargin], means: Sequence[KnownMean]) -> Floats:
     """Return (C, J) columns with target mean 0, one for every level with mass and every mean."""
     columns = [
         (margin.code[row_c] == at) - margin.mass_l[at]
@@ -407,16 +258,16 @@ def _deviations(row_c: Ints, margins: Sequence[_Margin], means: Sequence[_Mean])
     return np.column_stack(columns)
 
 
-def _levels_with_mass(margin: _Margin) -> list[int]:
+def _levels_with_mass(margin: KnownMargin) -> list[int]:
     return [int(at) for at in np.flatnonzero(margin.mass_l > 0)]
 
 
-def _scale(mean: _Mean, row_c: Ints) -> float:
+def _scale(mean: KnownMean, row_c: Ints) -> float:
     return float(np.abs(mean.value[row_c] - mean.target).max()) or 1.0
 
 
 def _unreachable(
-    gap: Gap | None, row_c: Ints, margins: Sequence[_Margin], means: Sequence[_Mean]
+    gap: Gap | None, row_c: Ints, margins: Sequence[KnownMargin], means: Sequence[KnownMean]
 ) -> CoverageError | ConvergenceError:
     if gap is None:
         return ConvergenceError(
