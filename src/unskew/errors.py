@@ -148,7 +148,7 @@ def unknown_sources(unknown: Sequence[object], known: Sequence[object]) -> DataE
         "Pass omega as a DataFrame whose columns are the source names, or give names=[...] in the "
         "order of the columns.",
         sources=list(unknown),
-        allowed=list(known),
+        columns=list(known),
     )
 
 
@@ -177,7 +177,7 @@ def not_a_logarithm(value: float, row: int, name: str) -> DataError:
     return DataError(
         f"log omega must be a number or -inf (omega = 0), but image {row} has {value!r} for source "
         f"`{name}`. "
-        "Likely causes: a missing feature (NaN), or the logarithm of a negative or infinite "
+        "Likely causes: a missing feature (NaN), or the logarithm of an infinite or negative "
         "omega.",
         row=row,
         source=name,

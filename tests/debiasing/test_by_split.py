@@ -2,8 +2,6 @@
 where ω is known.
 """
 
-import re
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,7 +14,6 @@ from unskew import CoverageError, DataError, Pool, Target
 from unskew.bias import Box, Known, Product, Strata, Subpopulation, Tilt
 from unskew.debiasing.by_split import ALL, weigh_splits
 from unskew.splits.assignment import split_pool
-from unskew.weigh.weights_table import COLUMNS, read_weights_table, write_weights_table
 
 LABELS = np.array(["cat", "dog", "owl"])
 
@@ -167,11 +164,7 @@ def test_a_stratum_without_images_in_a_split_is_named_with_its_mass():
 def test_a_uniform_target_counts_the_levels_of_all_splits():
     frame = _frame(300).assign(split=lambda f: np.where(np.arange(300) % 3 > 0, "train", "test"))
     frame = frame[(frame["split"] == "test") | (frame["label"] != "owl")]
-    said = (
-        "in the split 'train': the target has mass where no source has an image: label = owl "
-        "(0.3333)"
-    )
-    with pytest.raises(CoverageError, match=re.escape(said)):
+    with pytest.raises(CoverageError, match=r"'train'.*label = owl \(0\.3333\)"):
         weigh_splits(Pool(frame), Strata("label"), Target.uniform("label"))
     split = weigh_splits(
         Pool(frame), Strata("label"), Target.uniform("label", uncovered="restrict")
@@ -196,16 +189,8 @@ def test_images_of_a_stratum_that_train_lacks_get_weight_0_and_are_counted():
         f"{n_owls} images get weight 0: train has no image of their label."
         in split.part("test").note
     )
-    assert (
-        "excluding strata with no images in any source: label = owl (0.2)"
-        in split.part("test").note
-    )
-    with pytest.raises(
-        CoverageError,
-        match=re.escape(
-            "in the split 'train': the target has mass where no source has an image: label = owl"
-        ),
-    ):
+    assert "label = owl (0.2)" in split.part("test").note
+    with pytest.raises(CoverageError, match=r"'train'.*label = owl"):
         weigh_splits(Pool(frame), *CASES["strata"])
 
 
@@ -279,18 +264,16 @@ def test_an_image_that_contradicts_a_given_omega_is_an_error_that_names_split_an
     )
     frame.loc[43, "x"] = 0.0
     bias = Subpopulation({"a": "x <= 1", "b": "x >= 1"})
-    with pytest.raises(
-        DataError,
-        match=r"in the split 'test': .*source `b` could not have produced the image 43",
-    ):
+    with refused(DataError, source="b", id=43, count=1) as caught:
         weigh_splits(Pool(frame), bias)
+    assert str(caught.value).startswith("in the split 'test': ")
 
 
 def test_a_source_that_train_lacks_is_an_error_that_names_it():
     frame = _frame(100, sources=("a", "b", "c")).assign(
         split=lambda f: np.where(f["source"] == "c", "test", "train")
     )
-    with pytest.raises(DataError, match=r"split 'train', which has no image of c \(\d+ images\)"):
+    with refused(DataError, sources=["c"]):
         weigh_splits(Pool(frame), *CASES["strata"])
 
 
@@ -382,82 +365,9 @@ def test_a_group_that_crosses_splits_is_refused():
 def test_a_split_of_nothing_the_target_has_is_an_error_that_names_it():
     frame = _frame(200).assign(split=lambda f: np.where(f["label"] == "owl", "test", "train"))
     target = Target.margins({"label": {"cat": 0.6, "dog": 0.4}}, outside={"label": {"owl": "drop"}})
-    with pytest.raises(
-        CoverageError,
-        match=r"in the split 'test': no image is left to weigh \(\d+ images: outside the target\)",
-    ):
+    with pytest.raises(CoverageError, match=r"'test'.*\d+ images: outside the target"):
         weigh_splits(Pool(frame), Strata("label"), target)
-    with pytest.raises(DataError, match="there is no split 'x'; the splits are train, test"):
+    with refused(DataError, value="x", allowed=["train", "test"]):
         weigh_splits(
             Pool(_frame(200).assign(split=["train", "test"] * 100)), *CASES["strata"]
         ).part("x")
-
-
-def _written(pool, tmp_path, **columns):
-    frame = pd.DataFrame(
-        {"id": pool.frame["id"], "weight": 1 / len(pool), "sample_weight": 1.0} | columns
-    )
-    write_weights_table(pool, frame, tmp_path / "weights.parquet")
-    return read_weights_table(tmp_path / "weights.parquet")
-
-
-def test_the_table_of_weights_has_all_columns_and_is_joined_by_id(tmp_path):
-    pool = split_pool(
-        Pool(_frame(50, groups=True).assign(path=[f"a/{i}.jpg" for i in range(50)])),
-        {"train": 0.5, "test": 0.5},
-    )
-    split = weigh_splits(pool, *CASES["strata"])
-    write_weights_table(
-        pool, split.frame().sample(frac=1, random_state=0), tmp_path / "weights.parquet"
-    )
-    read = read_weights_table(tmp_path / "weights.parquet")
-    assert list(read.columns) == [
-        "id",
-        "source",
-        "path",
-        "label",
-        "group",
-        "split",
-        "weight",
-        "sample_weight",
-    ]
-    np.testing.assert_array_equal(read["weight"], split.weight)
-    np.testing.assert_array_equal(read["sample_weight"], split.sample_weight)
-    for name in ("id", "path", "label", "group", "split"):
-        assert read[name].tolist() == pool.frame[name].tolist()
-    assert read["source"].tolist() == pool.frame["source"].astype(str).tolist()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["weights.parquet"]
-
-
-def test_a_table_without_labels_or_paths_has_empty_columns_and_lists_stay_lists(tmp_path):
-    bare = _written(Pool.from_arrays(["a", "b"]), tmp_path)
-    assert bare[["path", "label", "group", "split"]].isna().all(axis=None)
-    several = Pool(
-        pd.DataFrame({"id": ["p", "q", "r"], "source": "s", "label": [["cat", "dog"], [], None]})
-    )
-    assert _written(several, tmp_path)["label"].tolist() == [["cat", "dog"], [], None]
-    mixed = Pool(pd.DataFrame({"id": ["p", "q"], "source": "s", "label": [1, "x"]}))
-    assert _written(mixed, tmp_path)["label"].tolist() == ["1", "x"]
-    coded = Pool(
-        pd.DataFrame({"id": ["p", "q"], "source": "s", "label": pd.Categorical(["x", None])})
-    )
-    assert _written(coded, tmp_path)["label"].isna().tolist() == [False, True]
-
-
-def test_weights_of_other_images_are_refused(tmp_path):
-    pool = Pool.from_arrays(["a", "b"], id=["p", "q"])
-    with refused(DataError, ids=["q"], count=1):
-        _written(pool, tmp_path, id=["p", "x"])
-    with refused(DataError, columns=["sample_weight"]):
-        write_weights_table(
-            pool, pd.DataFrame({"id": ["p", "q"], "weight": 0.5}), tmp_path / "w.parquet"
-        )
-    with refused(DataError, path=str(tmp_path / "nothing.parquet")):
-        read_weights_table(tmp_path / "nothing.parquet")
-    (tmp_path / "text.parquet").write_text("hello")
-    with refused(DataError, path=str(tmp_path / "text.parquet")):
-        read_weights_table(tmp_path / "text.parquet")
-    pd.DataFrame({"x": [1]}).to_parquet(tmp_path / "other.parquet")
-    with refused(DataError, path=str(tmp_path / "other.parquet"), columns=list(COLUMNS)):
-        read_weights_table(tmp_path / "other.parquet")
-    assert not (tmp_path / "w.parquet").exists()

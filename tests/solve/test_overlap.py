@@ -15,6 +15,7 @@ from scipy.sparse.csgraph import connected_components
 
 import unskew
 from problems import FORMS, Blocks, in_form, random_problem
+from raising import refused
 from unskew.errors import WeakOverlapWarning
 
 TWO_ISLANDS = np.kron(np.eye(2), np.ones((40, 2)))  # sources 0, 1 and sources 2, 3 share nothing
@@ -39,7 +40,7 @@ def test_disconnected_sources_are_named(form: str) -> None:
     assert overlap.components == (("lake", "river"), ("dune", "desert"))
     assert "no image of [dune, desert] could have come from [lake, river]" in overlap.message
     assert overlap.bottleneck == 0
-    with pytest.raises(unskew.OverlapError, match="lake, river") as caught:
+    with refused(unskew.OverlapError, sources=list(ISLAND_NAMES)) as caught:
         unskew.solve_normalizers(omega, ISLAND_SOURCE, names=ISLAND_NAMES, **options)
     assert caught.value.overlap is not None
     assert isinstance(caught.value, ValueError)

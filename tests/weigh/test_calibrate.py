@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import unskew
+from raising import refused
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError
 from unskew.target.tilting import (
     Gap,
@@ -233,16 +234,16 @@ def test_a_margin_that_empties_a_cell():
 
 def test_level_without_images_is_named_with_its_mass():
     weight_n, label_n, _, _ = table()
-    with pytest.raises(CoverageError, match=r"owl \(0\.1\).*0\.1 of the target"):
+    with refused(CoverageError, column="label", levels=["owl"]):
         calibrate_weights(
             weight_n, by={"label": label_n}, margins={"label": {**LABELS, "cat": 0.4, "owl": 0.1}}
         )
     # Images that exist but weigh nothing do not help.
-    with pytest.raises(CoverageError, match=r"cat \(0\.5\)"):
+    with refused(CoverageError, column="label", levels=["cat"]):
         calibrate_weights(
             weight_n * (label_n != "cat"), by={"label": label_n}, margins={"label": LABELS}
         )
-    with pytest.raises(CoverageError, match=r"'b'.*x \(0\.5\)"):
+    with refused(CoverageError, column="b", levels=["x"]):
         calibrate_weights(
             [1, 1],
             by={"a": ["p", "q"], "b": ["x", "y"]},
@@ -252,7 +253,7 @@ def test_level_without_images_is_named_with_its_mass():
 
 def test_only_the_margins_in_conflict_are_named():
     weight_n, label_n, _, age_n = table()
-    with pytest.raises(CoverageError, match=r"in conflict: the mean of age\."):
+    with refused(CoverageError, columns=["the mean of age"]):
         calibrate_weights(
             weight_n,
             by={"label": label_n},
@@ -262,24 +263,20 @@ def test_only_the_margins_in_conflict_are_named():
 
 
 def test_unreachable_mean_says_how_near_one_can_get():
-    with pytest.raises(
-        CoverageError, match=r"in conflict: the mean of age\..*mean of age: 60 instead of 70"
-    ):
+    with refused(CoverageError, columns=["the mean of age"]) as caught:
         calibrate_weights([1, 1, 1], means={"age": ([20, 40, 60], 70.0)})
+    assert "mean of age: 60 instead of 70" in str(caught.value)
 
 
 def test_margins_that_contradict_each_other():
     weight_n, label_n, camera_n, _ = table()
     wild_n = np.where(label_n == "fox", "wild", "pet")
-    with pytest.raises(
-        CoverageError, match="no weights on these images can reach all margins together"
-    ) as caught:
+    with refused(CoverageError, columns=["the margin of label", "the margin of wild"]):
         calibrate_weights(
             weight_n,
             by={"label": label_n, "wild": wild_n, "camera": camera_n},
             margins={"label": LABELS, "wild": {"wild": 0.3, "pet": 0.7}, "camera": CAMERAS},
         )
-    assert "in conflict: the margin of label, the margin of wild." in str(caught.value)
 
 
 def test_jointly_unreachable_margins():
@@ -288,7 +285,7 @@ def test_jointly_unreachable_margins():
     """
     label_n = np.array(["cat", "cat", "dog", "dog", "dog"])
     camera_n = np.array([1, 1, 1, 2, 2])
-    with pytest.raises(CoverageError, match="in conflict") as caught:
+    with refused(CoverageError) as caught:
         calibrate_weights(
             np.ones(5),
             by={"label": label_n, "camera": camera_n},
@@ -301,45 +298,45 @@ def test_jointly_unreachable_margins():
 
 
 @pytest.mark.parametrize(
-    ("masses", "words"),
+    ("masses", "facts"),
     [
-        ({"cat": 0.5, "dog": 0.3, "fox": 0.1}, r"sum to 0\.9 \(-0\.1\)"),
-        ({"cat": 0.5, "dog": 0.5}, "gives no mass to fox"),
-        ({"cat": 1.2, "dog": -0.2, "fox": 0.0}, r"got -0\.2 for label = dog"),
-        ({"cat": np.nan, "dog": 0.5, "fox": 0.5}, "got nan for label = cat"),
+        ({"cat": 0.5, "dog": 0.3, "fox": 0.1}, {"value": pytest.approx(0.9)}),
+        ({"cat": 0.5, "dog": 0.5}, {"levels": ["fox"]}),
+        ({"cat": 1.2, "dog": -0.2, "fox": 0.0}, {"level": "dog", "value": -0.2}),
+        ({"cat": np.nan, "dog": 0.5, "fox": 0.5}, {"level": "cat"}),
     ],
 )
-def test_margins_that_are_no_distribution(masses, words):
+def test_margins_that_are_no_distribution(masses, facts):
     weight_n, label_n, _, _ = table()
-    with pytest.raises(DataError, match=words):
+    with refused(DataError, column="label", **facts):
         calibrate_weights(weight_n, by={"label": label_n}, margins={"label": masses})
 
 
 @pytest.mark.parametrize("missing", [None, np.nan])
 def test_missing_levels_are_never_lumped(missing):
     labels = np.array(["cat", "dog", missing, "dog"], dtype=object)
-    with pytest.raises(DataError, match="image 2 has no level of 'label'"):
+    with refused(DataError, column="label", row=2, count=1):
         calibrate_weights(
             np.ones(4), by={"label": labels}, margins={"label": {"cat": 0.5, "dog": 0.5}}
         )
 
 
 def test_bad_calls():
-    with pytest.raises(ConfigError, match="nothing to calibrate to"):
+    with refused(ConfigError, option="margins"):
         calibrate_weights([1, 1])
-    with pytest.raises(ConfigError, match="only one of the two has label"):
+    with refused(ConfigError, columns=["label"]):
         calibrate_weights([1, 1], margins={"label": {"a": 1.0}})
-    with pytest.raises(DataError, match="one level per image, 2 in all"):
+    with refused(DataError, column="label", count=2):
         calibrate_weights([1, 1], by={"label": ["a"]}, margins={"label": {"a": 1.0}})
-    with pytest.raises(DataError, match="one dimension of length 2"):
+    with refused(DataError, count=2, value=[3]):
         calibrate_weights([1, 1], means={"x": ([1, 2, 3], 1.0)})
-    with pytest.raises(DataError, match="must be finite; got nan"):
+    with refused(DataError, column="x"):
         calibrate_weights([1, 1], means={"x": ([1, 2], np.nan)})
-    with pytest.raises(DataError, match="image 1 has -1"):
+    with refused(DataError, row=1, value=-1.0):
         calibrate_weights([1, -1], means={"x": ([1, 2], 1.5)})
-    with pytest.raises(DataError, match="all weights are zero"):
+    with refused(DataError, option="weights"):
         calibrate_weights([0, 0], means={"x": ([1, 2], 1.5)})
-    with pytest.raises(DataError, match="got shape"):
+    with refused(DataError, option="weights", value=[2, 2]):
         calibrate_weights(np.ones((2, 2)), means={"x": ([1, 2], 1.5)})
 
 
@@ -414,7 +411,7 @@ def test_pandas_tables_are_read_as_dicts_are():
     result = calibrate_weights(pd.Series(weight_n), by=pd.DataFrame(by), margins=margins)
     np.testing.assert_array_equal(result.weight, plain.weight)
     assert result.margins == plain.margins
-    with pytest.raises(DataError, match="more than one mass to cat"):
+    with refused(DataError, column="label", levels=["cat"]):
         calibrate_weights(
             weight_n,
             by={"label": label_n},
@@ -434,9 +431,7 @@ def test_the_size_of_the_weights_does_not_matter(factor):
 
 def test_no_calibration_without_a_solution():
     failed = unskew.debias_weights(np.eye(2)[[0, 0, 1, 1]], [0, 0, 1, 1], throw=False)
-    with pytest.raises(
-        ConvergenceError, match="no solution: the overlap graph is not strongly connected"
-    ):
+    with refused(ConvergenceError, value="DISCONNECTED"):
         calibrate_weights(
             failed, by={"label": list("abab")}, margins={"label": {"a": 0.5, "b": 0.5}}
         )

@@ -77,7 +77,7 @@ def test_a_far_start_is_not_blamed_on_the_data() -> None:
 )
 def test_impossible_starts_and_seeds(options) -> None:
     problem = random_problem(1, 100, 3, zeros=0.0)
-    with pytest.raises(unskew.ConfigError, match=next(iter(options))):
+    with refused(unskew.ConfigError, option=next(iter(options))):
         unskew.debias_weights(problem.omega, problem.source, throw=False, **options)
 
 
@@ -99,7 +99,7 @@ def test_empty_blocks_and_named_blocks() -> None:
     named = unskew.debias_weights([frame[:60], frame[60:][["day", "night"]]], names)
     assert named.names == ("night", "day")
     np.testing.assert_allclose(named.weight, plain.weight, rtol=1e-10)
-    with pytest.raises(unskew.DataError, match="row block 1 of omega has the columns"):
+    with refused(unskew.DataError, value=1, columns=["night", "dusk"]):
         unskew.debias_weights([frame[:60], frame[60:].rename(columns={"day": "dusk"})], names)
 
 
@@ -117,7 +117,7 @@ def test_the_same_index_in_another_order_is_refused() -> None:
     frame = pd.DataFrame(problem.omega, index=[f"i{i}" for i in range(120)])
     source = pd.Series(problem.source, index=frame.index)
     unskew.debias_weights(frame, source)
-    with pytest.raises(unskew.DataError, match="same index in another order"):
+    with refused(unskew.DataError, option="source"):
         unskew.debias_weights(frame, source.iloc[::-1])
 
 
@@ -127,22 +127,22 @@ def test_values_are_not_joined_by_position_against_their_index() -> None:
     values = pd.Series(np.arange(120.0), index=weights.id)
     assert weights.mean(values) == weights.mean(values.to_numpy())
     assert weights.mean(values.reset_index(drop=True)).value == weights.mean(values).value
-    with pytest.raises(unskew.DataError, match="in another order"):
+    with refused(unskew.DataError, option="values"):
         weights.mean(values.iloc[::-1])
-    with pytest.raises(unskew.DataError, match="in another order"):
+    with refused(unskew.DataError, option="values"):
         weights.bootstrap(2, values=values.iloc[::-1])
 
 
 @pytest.mark.parametrize(
-    ("omega", "message"),
+    ("omega", "value"),
     [
         (np.ma.masked_greater(np.ones((4, 2)) * [[1, 9]], 5), "masked"),
         (np.ones((4, 2)) * 1j, "complex"),
-        ([[1.0, 2.0], [1.0], [1.0, 2.0], [2.0, 1.0]], "different lengths"),
+        ([[1.0, 2.0], [1.0], [1.0, 2.0], [2.0, 1.0]], "rows of different lengths"),
     ],
 )
-def test_matrices_that_are_none(omega, message: str) -> None:
-    with pytest.raises(unskew.DataError, match=message):
+def test_matrices_that_are_none(omega, value: str) -> None:
+    with refused(unskew.DataError, option="omega", value=value):
         unskew.debias_weights(omega, [0, 1, 0, 1])
 
 
@@ -158,9 +158,9 @@ def test_matrix_and_unmasked_arrays_work() -> None:
 
 
 def test_missing_names_are_an_error_of_ours() -> None:
-    with pytest.raises(unskew.DataError, match="missing"):
+    with refused(unskew.DataError, option="source", count=1):
         unskew.debias_weights(np.ones((3, 2)), pd.Series(["a", "b", pd.NA], dtype="string"))
-    with pytest.raises(unskew.DataError, match="group is missing"):
+    with refused(unskew.DataError, option="group"):
         unskew.debias_weights(
             np.ones((30, 1)),
             np.zeros(30, dtype=int),

@@ -116,7 +116,10 @@ class IterableReader:
                 raise errors.DataError(
                     f"row block {position} of omega has {block.shape[1]} columns, but the first "
                     f"block has {self.n_columns}: "
-                    "every block needs one column for each source, in the same order."
+                    "every block needs one column for each source, in the same order.",
+                    value=position,
+                    count=block.shape[1],
+                    limit=self.n_columns,
                 )
             yield block
 
@@ -128,7 +131,9 @@ class IterableReader:
             raise errors.DataError(
                 f"row block {position} of omega has the columns "
                 f"{errors.first_few(list(raw.columns))}, "
-                f"the first block {errors.first_few(self.column_names)}."
+                f"the first block {errors.first_few(self.column_names)}.",
+                value=position,
+                columns=[str(name) for name in raw.columns],
             )
         return raw[
             [name for wanted in self.column_names for name in raw.columns if str(name) == wanted]
@@ -156,7 +161,9 @@ class ParquetRows:
         try:
             names = ds.dataset(self.path, format="parquet").schema.names
         except (pa.ArrowInvalid, OSError) as error:
-            raise errors.DataError(f"omega cannot be read from {self.path}: {error}") from None
+            raise errors.DataError(
+                f"omega cannot be read from {self.path}: {error}", path=str(self.path)
+            ) from None
         return tuple(
             name for name in names if not name.startswith("__index_level_")
         )  # pandas keeps its index so
@@ -206,28 +213,40 @@ def plain_block(raw: Any) -> RowBlock:
         if np.ma.getmaskarray(raw).any():
             raise errors.DataError(
                 "omega is a masked array with masked entries; every image needs a number for every "
-                "source."
+                "source.",
+                option="omega",
+                value="masked",
             )
         raw = raw.data
     try:
         array = np.asarray(raw)
     except ValueError as error:
         raise errors.DataError(
-            f"omega is no matrix: its rows have different lengths ({error})."
+            f"omega is no matrix: its rows have different lengths ({error}).",
+            option="omega",
+            value="rows of different lengths",
         ) from None
     if array.ndim != 2:
         raise errors.DataError(
             "omega has one row for each image and one column for each source, but an array of "
-            f"shape {array.shape} came."
+            f"shape {array.shape} came.",
+            option="omega",
+            value=list(array.shape),
         )
     if array.dtype.kind == "c":
-        raise errors.DataError("omega must hold real numbers, but its type is complex.")
+        raise errors.DataError(
+            "omega must hold real numbers, but its type is complex.",
+            option="omega",
+            value="complex",
+        )
     if array.dtype.kind not in "biuf":
         try:
             array = array.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise errors.DataError(
-                f"omega must hold numbers, but its type is {array.dtype}."
+                f"omega must hold numbers, but its type is {array.dtype}.",
+                option="omega",
+                value=str(array.dtype),
             ) from error
     return np.ascontiguousarray(array, dtype=_plain_dtype(array.dtype))
 
@@ -256,7 +275,9 @@ def open_reader(omega: Any) -> Reader:
     raise errors.DataError(
         "omega must be an array, a SciPy sparse matrix, a DataFrame, a path to .npy or .parquet, "
         "or row blocks; "
-        f"got {type(omega).__name__}."
+        f"got {type(omega).__name__}.",
+        option="omega",
+        value=type(omega).__name__,
     )
 
 
@@ -278,13 +299,17 @@ def _open_iterable(omega: Iterable[Any]) -> Reader:
 def _open_path(path: Path) -> Any:
     if not path.exists():
         raise errors.DataError(
-            f"omega is to be read from {path}, but there is no such file or folder."
+            f"omega is to be read from {path}, but there is no such file or folder.", path=str(path)
         )
     if path.suffix == ".npy":
         try:
             return np.load(path, mmap_mode="r", allow_pickle=False)
         except (ValueError, OSError) as error:
-            raise errors.DataError(f"omega cannot be read from {path}: {error}") from None
+            raise errors.DataError(
+                f"omega cannot be read from {path}: {error}", path=str(path)
+            ) from None
     if path.suffix == ".parquet" or path.is_dir():
         return ParquetRows(path)
-    raise errors.DataError(f"omega can be read from .npy and .parquet files, not from {path.name}.")
+    raise errors.DataError(
+        f"omega can be read from .npy and .parquet files, not from {path.name}.", path=str(path)
+    )

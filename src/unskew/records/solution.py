@@ -79,9 +79,9 @@ class Overlap:
 
     def __repr__(self) -> str:
         lines = [f"Overlap of {count_of(len(self.names), 'source')}: {self.verdict}"]
-        if self.weakest_link is not None and self.weakest_count is not None:
+        if self.connected and self.weakest_link is not None and self.weakest_count is not None:
             link = " → ".join(self.weakest_link)
-            lines[0] += f"; weakest link {link} ({self.weakest_count:g} images)"
+            lines[0] += f"; weakest link {link} ({count_of(int(self.weakest_count), 'image')})"
         return "\n  ".join([*lines, self.message])
 
 
@@ -180,7 +180,7 @@ class Solution:
 
     def __repr__(self) -> str:
         values = [
-            f"{name} {value:.4g}"
+            f"{name}: {value:.4g}"
             for name, value in zip(self.names, self.log_normalizer, strict=True)
         ]
         return (

@@ -50,14 +50,14 @@ class Estimate:
 
     def __repr__(self) -> str:
         low, high = (self._rounded(end) for end in self.interval)
-        return f"Estimate({self}, {self.level:.4g} interval {low} to {high})"
+        return f"Estimate({self}, {100 * self.level:.4g}% interval {low} to {high})"
 
     def _rounded(self, number: float) -> str:
         """Round to two significant digits of the standard error."""
         if not 0.0 < self.stderr < math.inf:
             return f"{number:.6g}"
-        digits = 1 - math.floor(math.log10(self.stderr))
-        return f"{number:.{digits}f}" if 0 <= digits <= 6 else f"{number:.6g}"
+        digits = max(1 - math.floor(math.log10(self.stderr)), 0)
+        return f"{number:.{digits}f}" if digits <= 6 and abs(number) < 1e12 else f"{number:.6g}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -95,15 +95,17 @@ class Weights:
     def __repr__(self) -> str:
         n = self.weight.size
         size_k = np.bincount(self.source, minlength=len(self.names))
-        sources = [f"{name} {size}" for name, size in zip(self.names, size_k, strict=True)]
-        lines = [f"Weights of {n} images from {count_of(len(sources), 'source')}"]
-        lines[0] += f": {first_few(sources)}"
-        squares = float(self.weight @ self.weight)
-        if np.isfinite(squares):
-            ess = 1.0 / squares
+        sources = [f"{name} ({size})" for name, size in zip(self.names, size_k, strict=True)]
+        counted = (
+            "" if self.group_names is None else f" in {count_of(len(self.group_names), 'group')}"
+        )
+        lines = [
+            f"Weights of {count_of(n, 'image')}{counted} from {count_of(len(sources), 'source')}: "
+            f"{first_few(sources)}"
+        ]
+        ess = 1.0 / float(self.weight @ self.weight)
+        if np.isfinite(ess):
             lines.append(f"  effective number of images {ess:.1f} ({ess / n:.0%})")
-        if self.group_names is not None:
-            lines[-1] += f"; {count_of(len(self.group_names), 'group')}"
         if self.estimation is not None:
             parts = self.estimation.fitted.model.parts
             names = [f"{type(part).__name__}({', '.join(part.columns)})" for part in parts]

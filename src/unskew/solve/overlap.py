@@ -113,7 +113,7 @@ def with_sigma2(overlap: Overlap, hessian_kk: Any) -> Overlap:
 def require_connected(overlap: Overlap) -> None:
     """Raise ``OverlapError`` if the sources lack a link."""
     if not overlap.connected:
-        raise OverlapError(overlap.message, overlap)
+        raise OverlapError(overlap.message, overlap, sources=list(overlap.names))
 
 
 def warn_if_weak(overlap: Overlap) -> None:

@@ -37,7 +37,9 @@ def descend(
     if not rows.reader.in_memory:
         raise ConfigError(
             "method='sgd' draws images at random, so omega must be in memory; use method='newton' "
-            "for row blocks."
+            "for row blocks.",
+            option="method",
+            value="sgd",
         )
     omega = _in_one_piece(rows)
     rng = np.random.default_rng(seed)

@@ -24,15 +24,21 @@ def source_codes(
     of the categories).
     """
     if n_columns == 0:
-        raise errors.DataError("omega has no columns: it needs one for each source.")
+        raise errors.DataError(
+            "omega has no columns: it needs one for each source.", option="omega"
+        )
     if names is not None and len(names) != n_columns:
         raise errors.DataError(
             f"omega has {n_columns} columns, but {len(names)} names were given: "
-            f"{errors.first_few(list(names))}."
+            f"{errors.first_few(list(names))}.",
+            option="names",
+            count=len(names),
+            limit=n_columns,
         )
     if names is not None and len(set(names)) != len(names):
         raise errors.DataError(
-            f"two columns of omega have the same name: {errors.first_few(list(names))}."
+            f"two columns of omega have the same name: {errors.first_few(list(names))}.",
+            columns=list(names),
         )
     array = np.asarray(source)
     categories = getattr(getattr(source, "dtype", None), "categories", None)
@@ -42,7 +48,9 @@ def source_codes(
         names = names if len(names) == n_columns else None
     if array.ndim != 1:
         raise errors.DataError(
-            f"source has one entry for each image, in one dimension; got shape {array.shape}."
+            f"source has one entry for each image, in one dimension; got shape {array.shape}.",
+            option="source",
+            value=list(array.shape),
         )
     if array.dtype.kind == "f" and np.all(np.isfinite(array)) and np.all(array == np.floor(array)):
         array = array.astype(np.int64)
@@ -77,7 +85,8 @@ def check_same_order(column: Any, what: str, omega: Any) -> None:
     if sorted(map(str, own)) == sorted(map(str, other)):
         raise errors.DataError(
             f"{what} and omega have the same index in another order; reorder one of them, e.g. "
-            f"{what} = {what}.loc[omega.index]."
+            f"{what} = {what}.loc[omega.index].",
+            option=what,
         )
 
 
@@ -101,26 +110,35 @@ def _look_up(
     if missing:
         raise errors.DataError(
             f"source is missing (None or NaN) for {len(missing)} images: every image needs the "
-            "name of its database."
+            "name of its database.",
+            option="source",
+            count=len(missing),
         )
     try:
         distinct, inverse = np.unique(array, return_inverse=True)
     except TypeError as error:
         raise errors.DataError(
-            "source mixes names of different types; use all strings or all integers."
+            "source mixes names of different types; use all strings or all integers.",
+            option="source",
         ) from error
     known = distinct.tolist() if names is None else list(names)
     if names is None and len(known) > n_columns:
         raise errors.DataError(
             f"source names {len(known)} databases ({errors.first_few(known)}), but omega has "
-            f"{n_columns} columns: one is needed for each."
+            f"{n_columns} columns: one is needed for each.",
+            sources=known,
+            count=len(known),
+            limit=n_columns,
         )
     if names is None and len(known) < n_columns:
         raise errors.DataError(
             f"source names only {len(known)} databases ({errors.first_few(known)}), but omega has "
             f"{n_columns} columns. A column without "
             "images has no equation: drop it, or say which column is whose by names=[...] or a "
-            "DataFrame."
+            "DataFrame.",
+            sources=known,
+            count=len(known),
+            limit=n_columns,
         )
     column_of = {name: k for k, name in enumerate(known)}
     unknown = [name for name in distinct.tolist() if name not in column_of]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +14,18 @@ from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataErro
 from unskew.records import Floats, Ints, Weights
 from unskew.target.raking import sweep_margins
 from unskew.target.tilting import Gap, TiltSolution, smallest_conflict, tilt_to_zero
-from unskew.weigh.effective_size import add_by_code, effective_size
-from unskew.weigh.value_checks import check_values
+from unskew.weigh.effective_size import effective_size
+from unskew.weigh.known_margins import (
+    KnownMargin,
+    KnownMean,
+    check_coverage,
+    margin_masses,
+    read_margins,
+    read_means,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
-
-# Probabilities typed in with ten digits pass; thirds typed in as 0.333 do not.
-_MASS_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,23 +59,6 @@ class Calibration:
     def sample_weight(self) -> Floats:
         """(n,) n p_i: mean 1, as scikit-learn's ``sample_weight`` expects."""
         return self.weight * self.weight.size
-
-
-@dataclass(frozen=True)
-class _Margin:
-    """One attribute's known distribution; ``code`` (n,) is each image's level in ``levels``."""
-
-    name: str
-    levels: tuple[Hashable, ...]
-    mass_l: Floats
-    code: Ints
-
-
-@dataclass(frozen=True)
-class _Mean:
-    name: str
-    value: Floats
-    target: float
 
 
 def calibrate_weights(
@@ -114,12 +100,14 @@ def calibrate_weights(
     ([0.166667, 0.166667, 0.166667, 0.5], 3.0)
     """
     weight_n = read_weight(weights)
-    margin_list = _read_margins(
+    margin_list = read_margins(
         {} if by is None else by, {} if margins is None else margins, weight_n
     )
-    mean_list = _read_means(means or {}, weight_n.size)
+    mean_list = read_means(means or {}, weight_n.size)
     if not margin_list and not mean_list:
-        raise ConfigError("there is nothing to calibrate to: pass margins (with by) or means.")
+        raise ConfigError(
+            "there is nothing to calibrate to: pass margins (with by) or means.", option="margins"
+        )
     keep_n = _keep(weight_n, margin_list)
     cell_weight_c, cell_of_kept, first_kept = _collapse(weight_n, keep_n, margin_list, mean_list)
     row_c = np.flatnonzero(keep_n)[first_kept]
@@ -139,8 +127,8 @@ def calibrate_weights(
 def _summarize(
     weight_n: Floats,
     after_n: Floats,
-    margins: Sequence[_Margin],
-    means: Sequence[_Mean],
+    margins: Sequence[KnownMargin],
+    means: Sequence[KnownMean],
     n_steps: int,
 ) -> Calibration:
     moved_n = after_n > 0
@@ -152,7 +140,9 @@ def _summarize(
         ess_before=effective_size(weight_n),
         ess_after=effective_size(after_n),
         margins={
-            margin.name: dict(zip(margin.levels, _masses(margin, after_n).tolist(), strict=True))
+            margin.name: dict(
+                zip(margin.levels, margin_masses(margin, after_n).tolist(), strict=True)
+            )
             for margin in margins
         },
         means={mean.name: float(after_n @ mean.value) for mean in means},
@@ -160,10 +150,6 @@ def _summarize(
         n_dropped=int(np.count_nonzero((weight_n > 0) & ~moved_n)),
         n_steps=n_steps,
     )
-
-
-def _masses(margin: _Margin, weight_n: Floats) -> Floats:
-    return add_by_code(margin.code, weight_n, len(margin.levels))
 
 
 def read_weight(weights: Weights | npt.ArrayLike) -> Floats:
@@ -174,22 +160,28 @@ def read_weight(weights: Weights | npt.ArrayLike) -> Floats:
                 "there are no weights to adjust, because there is no solution: "
                 f"{weights.solution.status.value}.",
                 weights.solution,
+                option="weights",
+                value=weights.solution.status.name,
             )
         return weights.weight
     weight_n = np.asarray(weights, dtype=np.float64)
     if weight_n.ndim != 1 or weight_n.size == 0:
         raise DataError(
-            f"weights must be one number per image, in one dimension; got shape {weight_n.shape}."
+            f"weights must be one number per image, in one dimension; got shape {weight_n.shape}.",
+            option="weights",
+            value=list(weight_n.shape),
         )
     bad_n = ~np.isfinite(weight_n) | (weight_n < 0)
     if bad_n.any():
         row = int(np.flatnonzero(bad_n)[0])
         raise DataError(
-            f"weights must be finite and not negative, but image {row} has {weight_n[row]}."
+            f"weights must be finite and not negative, but image {row} has {weight_n[row]}.",
+            row=row,
+            value=float(weight_n[row]),
         )
     largest = weight_n.max()
     if largest == 0:
-        raise DataError("all weights are zero: there is not a single image left.")
+        raise DataError("all weights are zero: there is not a single image left.", option="weights")
     # Relative to the largest, up to a power of two so that no digit changes: the sum of huge
     # weights does not overflow.
     scaled_n = np.ldexp(weight_n, -math.frexp(largest)[1])
@@ -197,120 +189,7 @@ def read_weight(weights: Weights | npt.ArrayLike) -> Floats:
     return share_n
 
 
-def _read_margins(
-    by: Mapping[str, npt.ArrayLike] | pd.DataFrame,
-    margins: Mapping[str, Mapping[Any, float] | pd.Series[float]],
-    weight_n: Floats,
-) -> list[_Margin]:
-    if set(by) != set(margins):
-        odd = sorted(set(by) ^ set(margins), key=str)
-        raise ConfigError(
-            "by (the level of every image) and margins (the mass of every level) must name the "
-            "same attributes; only one of the two has "
-            f"{first_few(odd)}."
-        )
-    return [
-        _read_margin(name, by[name], _unique_levels(name, margins[name]), weight_n)
-        for name in margins
-    ]
-
-
-def _unique_levels(name: str, masses: Mapping[Any, float] | pd.Series[float]) -> dict[Any, float]:
-    levels = list(masses.keys())
-    if len(set(levels)) < len(levels):
-        repeated = [level for level, count in Counter(levels).items() if count > 1]
-        raise DataError(
-            f"the margin of {name!r} gives more than one mass to {first_few(repeated)}."
-        )
-    return {level: masses[level] for level in levels}
-
-
-def _read_margin(
-    name: str, labels: npt.ArrayLike, masses: Mapping[Any, float], weight_n: Floats
-) -> _Margin:
-    label_n = np.asarray(labels)
-    if label_n.shape != weight_n.shape:
-        raise DataError(
-            f"by[{name!r}] must give one level per image, {weight_n.size} in all; got shape "
-            f"{label_n.shape}."
-        )
-    mass_l = _read_masses(name, masses)
-    code_n, unknown = _encode(name, label_n, list(masses))
-    if unknown:
-        raise DataError(
-            f"the margin of {name!r} gives no mass to {first_few(unknown)}, which occurs among the "
-            "images. "
-            "Give every level that occurs a mass; a mass of 0 takes its images out."
-        )
-    margin = _Margin(name, tuple(masses), mass_l, code_n)
-    _check_coverage(margin, weight_n, "no image with that level has a positive weight")
-    return margin
-
-
-def _read_masses(name: str, masses: Mapping[Any, float]) -> Floats:
-    mass_l = np.array([float(mass) for mass in masses.values()])
-    for level, mass in zip(masses, mass_l, strict=True):
-        if not (math.isfinite(mass) and mass >= 0):
-            raise DataError(
-                f"the mass of a level is a share of the target, between 0 and 1; got {mass} for "
-                f"{name} = {level}."
-            )
-    total = math.fsum(mass_l)
-    if abs(total - 1.0) > _MASS_TOLERANCE:
-        raise DataError(
-            f"the masses of {name!r} must sum to 1, but they sum to {total:.12g} "
-            f"({total - 1.0:+.3g}). "
-            "Divide them by their sum if they are counts or rounded shares; add the missing level "
-            "if one was forgotten."
-        )
-    return mass_l / total
-
-
-def _encode(
-    name: str, label_n: npt.NDArray[Any], levels: Sequence[Hashable]
-) -> tuple[Ints, list[Hashable]]:
-    """Return (n,) position of each image's level in ``levels``, and the labels not among them."""
-    import pandas as pd
-
-    code_n, seen = pd.factorize(label_n)
-    if (code_n < 0).any():
-        row = int(np.flatnonzero(code_n < 0)[0])
-        raise DataError(
-            f"image {row} has no level of {name!r} (it is missing, as for "
-            f"{int((code_n < 0).sum())} images in all). "
-            "Make missing a level of its own with a mass of its own, or leave these images out "
-            "before the weights are computed."
-        )
-    position = {level: at for at, level in enumerate(levels)}
-    seen_levels = list(seen.tolist())
-    unknown = [level for level in seen_levels if level not in position]
-    return np.array([position.get(level, -1) for level in seen_levels], dtype=np.int64)[
-        code_n
-    ], unknown
-
-
-def _check_coverage(margin: _Margin, weight_n: Floats, why: str) -> None:
-    empty = np.flatnonzero((margin.mass_l > 0) & (_masses(margin, weight_n) == 0))
-    if empty.size:
-        named = first_few([f"{margin.levels[at]} ({margin.mass_l[at]:.4g})" for at in empty])
-        raise CoverageError(
-            f"the target has mass on levels of {margin.name!r} that cannot be weighted up, because "
-            f"{why}: {named}; "
-            f"{margin.mass_l[empty].sum():.4g} of the target in all. Add a source that holds such "
-            "images, or restrict the target."
-        )
-
-
-def _read_means(means: Mapping[str, tuple[npt.ArrayLike, float]], n: int) -> list[_Mean]:
-    read = []
-    for name, (values, target) in means.items():
-        if not math.isfinite(target):
-            raise DataError(f"the known mean of {name!r} must be finite; got {target}.")
-        read.append(_Mean(name, check_values(values, n), float(target)))
-    return read
-
-
-def _keep(weight_n: Floats, margins: Sequence[_Margin]) -> npt.NDArray[np.bool_]:
+def _keep(weight_n: Floats, margins: Sequence[KnownMargin]) -> npt.NDArray[np.bool_]:
     """Find (n,) images that may have a positive weight.
 
     It was positive, and no level of theirs has mass 0.
@@ -319,7 +198,7 @@ def _keep(weight_n: Floats, margins: Sequence[_Margin]) -> npt.NDArray[np.bool_]
     for margin in margins:
         keep_n = keep_n & (margin.mass_l[margin.code] > 0)
     for margin in margins:
-        _check_coverage(
+        check_coverage(
             margin, weight_n * keep_n, "all its images have another attribute at a level of mass 0"
         )
     return keep_n
@@ -328,8 +207,8 @@ def _keep(weight_n: Floats, margins: Sequence[_Margin]) -> npt.NDArray[np.bool_]
 def _collapse(
     weight_n: Floats,
     keep_n: npt.NDArray[np.bool_],
-    margins: Sequence[_Margin],
-    means: Sequence[_Mean],
+    margins: Sequence[KnownMargin],
+    means: Sequence[KnownMean],
 ) -> tuple[Floats, Ints, Ints]:
     """Merge kept images that agree in all levels and values.
 
@@ -347,7 +226,7 @@ def _collapse(
     return cell_weight_c / cell_weight_c.sum(), cell, first
 
 
-def _deviations(row_c: Ints, margins: Sequence[_Margin], means: Sequence[_Mean]) -> Floats:
+def _deviations(row_c: Ints, margins: Sequence[KnownMargin], means: Sequence[KnownMean]) -> Floats:
     """Return (C, J) columns with target mean 0, one for every level with mass and every mean."""
     columns = [
         (margin.code[row_c] == at) - margin.mass_l[at]
@@ -358,20 +237,20 @@ def _deviations(row_c: Ints, margins: Sequence[_Margin], means: Sequence[_Mean])
     return np.column_stack(columns)
 
 
-def _levels_with_mass(margin: _Margin) -> list[int]:
+def _levels_with_mass(margin: KnownMargin) -> list[int]:
     return [int(at) for at in np.flatnonzero(margin.mass_l > 0)]
 
 
-def _scale(mean: _Mean, row_c: Ints) -> float:
+def _scale(mean: KnownMean, row_c: Ints) -> float:
     return float(np.abs(mean.value[row_c] - mean.target).max()) or 1.0
 
 
 def _unreachable(
-    gap: Gap | None, row_c: Ints, margins: Sequence[_Margin], means: Sequence[_Mean]
+    gap: Gap | None, row_c: Ints, margins: Sequence[KnownMargin], means: Sequence[KnownMean]
 ) -> CoverageError | ConvergenceError:
     if gap is None:
         return ConvergenceError(
-            "these margins lie so close to the limit of what weights on these images can reach "
+            "these margins are so close to the limit of what weights on these images can reach "
             "that double precision cannot tell whether "
             "they can be reached. Merge rare levels, or leave one margin out."
         )
@@ -397,5 +276,6 @@ def _unreachable(
         "no weights on these images can reach all margins together; in conflict: "
         f"{first_few([blocks[at] for at in conflict], 12)}. "
         f"The nearest that can be reached: {first_few(nearest, 12)}. Add images that combine these "
-        "levels, or leave one margin out."
+        "levels, or leave one margin out.",
+        columns=[blocks[at] for at in conflict],
     )

@@ -44,7 +44,8 @@ def check_solved(weights: Weights) -> None:
         raise ConfigError(
             "standard errors need omega, which these weights do not carry (rows is None): they "
             "were read from a file or made by hand. "
-            "Compute the weights with unskew.debias_weights in this session."
+            "Compute the weights with unskew.debias_weights in this session.",
+            option="weights",
         )
     unsolved = weights.solution.status in (Status.TOO_WEAK, Status.DISCONNECTED)
     if (
@@ -56,6 +57,8 @@ def check_solved(weights: Weights) -> None:
             "there are no standard errors, because there is no solution: "
             f"{weights.solution.status.value}.",
             weights.solution,
+            option="weights",
+            value=weights.solution.status.name,
         )
 
 

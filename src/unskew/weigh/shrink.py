@@ -117,7 +117,9 @@ def shrink_weights(weights: Weights, means: Mapping[str, npt.ArrayLike] | None =
         raise ConfigError(
             "shrink_weights weighs the bias of the pool against the noise of the weights, which "
             "only Weights can tell (from unskew.debias "
-            f"or unskew.debias_weights); got {type(weights).__name__}."
+            f"or unskew.debias_weights); got {type(weights).__name__}.",
+            option="weights",
+            value=type(weights).__name__,
         )
     if weights.estimation is None:
         check_solved(weights)
@@ -128,9 +130,9 @@ def shrink_weights(weights: Weights, means: Mapping[str, npt.ArrayLike] | None =
     noise = noise_beside_pool(weights, direction_nj)
     if not np.isfinite(noise.of_difference).all():
         raise DataError(
-            "nothing tells noise from bias, because no standard error exists: every source has one "
-            "group, or hardly a bootstrap replicate "
-            "could be solved. Do not shrink."
+            "noise cannot be told from bias, because no standard error exists: every source has "
+            "one group, or hardly a bootstrap replicate could be solved. Do not shrink.",
+            option="weights",
         )
     distance_j = before_n @ direction_nj
     kept_j = shrink_factors(distance_j, noise)
@@ -177,15 +179,16 @@ def _read_values(weights: Weights, means: Mapping[str, npt.ArrayLike] | None) ->
         means = {} if weights.estimation is None else weights.estimation.feature_values()
         if not means:
             raise ConfigError(
-                "say which means count, shrink_weights(weights, means={'brightness': values, …}): "
-                "the weights come from numbers, or from "
-                "a bias model that reads no features."
+                "name the means that count, shrink_weights(weights, means={'brightness': values, "
+                "…}): the weights come from numbers, or from a bias model that reads no features.",
+                option="means",
             )
     passed: Any = means  # of any kind where it comes from a user
     if not isinstance(passed, Mapping) or not passed:
         raise ConfigError(
             f"means is a mapping of names to (n,) values, such as {{'brightness': "
-            f"pool.frame['brightness']}}; got {passed!r}."
+            f"pool.frame['brightness']}}; got {passed!r}.",
+            option="means",
         )
     for values in means.values():
         check_order(values, weights.id)
@@ -239,7 +242,9 @@ def nearest_weights(
         raise CoverageError(
             f"no weights on these {int(np.count_nonzero(kept_n))} images have the shrunken means "
             f"of {first_few(names)} together. "
-            "Name fewer means."
+            "Name fewer means.",
+            columns=names,
+            count=int(np.count_nonzero(kept_n)),
         )
     after_n = np.zeros(weight_n.size)
     after_n[kept_n] = tilt.probability

@@ -142,7 +142,11 @@ def cap_weights(weight_n: Floats, cap: float) -> tuple[Floats, npt.NDArray[np.bo
             f"weights that sum to 1 cannot all be at most {cap:.6g}: {n_positive} images have a "
             "positive weight, so the cap must be "
             f"at least {1 / n_positive:.6g}, that is at = {weight_n.size / n_positive:.6g} times "
-            "the mean weight. Trim less."
+            "the mean weight. Trim less.",
+            option="at",
+            value=cap,
+            limit=1 / n_positive,
+            count=n_positive,
         )
     if weight_n.max() <= cap:
         return weight_n.copy(), np.zeros(weight_n.size, dtype=np.bool_)
@@ -168,22 +172,30 @@ def _choose_cap(
     if (at is None) == (quantile is None):
         raise ConfigError(
             "say where to trim by exactly one of at (a multiple of the mean weight, or 'mse') and "
-            "quantile."
+            "quantile.",
+            option="at",
         )
     if quantile is not None:
         if not 0.0 <= quantile <= 1.0:
-            raise ConfigError(f"quantile must lie between 0 and 1; got {quantile!r}.")
+            raise ConfigError(
+                f"quantile must be between 0 and 1; got {quantile!r}.",
+                option="quantile",
+                value=quantile,
+            )
         return float(np.quantile(weight_n, quantile))
     if at == "mse":
         if not values:
             raise ConfigError(
-                "at='mse' weighs the bias of known means against their variance: pass means."
+                "at='mse' weighs the bias of known means against their variance: pass means.",
+                option="means",
             )
         return _best_cap(weight_n, values)
     if isinstance(at, str) or at is None or not at >= 1.0:
         raise ConfigError(
-            "at is the cap as a multiple of the mean weight, at least 1 (weights cannot all lie "
-            f"below their mean), or 'mse'; got {at!r}."
+            "at is the cap as a multiple of the mean weight, at least 1 (weights cannot all be "
+            f"below their mean), or 'mse'; got {at!r}.",
+            option="at",
+            value=at,
         )
     # An infinite multiple is no cap at all.
     return min(float(at) / weight_n.size, 1.0)
@@ -237,7 +249,9 @@ def _read_mean(entry: Any, n: int) -> tuple[Floats, float | None]:
     ):
         known = float(entry[1])
         if not math.isfinite(known):
-            raise DataError(f"a known mean must be finite; got {known}.")
+            raise DataError(
+                f"a known mean must be finite; got {known}.", option="means", value=float(known)
+            )
         return check_values(entry[0], n), known
     return check_values(entry, n), None
 

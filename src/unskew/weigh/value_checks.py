@@ -23,7 +23,8 @@ def check_order(values: Any, id_n: npt.NDArray[Any]) -> None:
     if not np.array_equal(label_n, id_n) and set(label_n.tolist()) == set(id_n.tolist()):
         raise DataError(
             "the index of values holds the ids of the weights in another order; pass "
-            "values.loc[weights.id]."
+            "values.loc[weights.id].",
+            option="values",
         )
 
 

@@ -40,13 +40,13 @@ def write_matrix(path: Path) -> Path:
 LIMITED = """
 import json, resource, sys
 import numpy as np, unskew
-def memory(kind):
-    lines = open("/proc/self/status").read().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(kind)) * 1024
+def status(name):
+    lines = open("/proc/self/status")
+    return next(int(line.split()[1]) for line in lines if line.startswith(name)) * 1024
 source = np.arange({n}, dtype=np.int32) % {k}
 small = np.load("{path}", mmap_mode="r")[:40_000]
 unskew.debias_weights(small, source[:40_000], jobs=1)
-data = memory("VmData")
+data = status("VmData")
 resource.setrlimit(resource.RLIMIT_DATA, (data + {limit}, data + {limit}))
 try:
     np.load("{path}")
@@ -54,9 +54,9 @@ except MemoryError:
     print("the limit holds", file=sys.stderr)
 else:
     sys.exit("the whole matrix fits below the limit: this test would prove nothing")
-before = memory("RssAnon")
+before = status("RssAnon")
 weights = unskew.debias_weights("{path}", source, jobs=1)
-grown = memory("RssAnon") - before
+grown = status("RssAnon") - before
 json.dump(dict(log_normalizer=weights.solution.log_normalizer.tolist(), grown=grown), sys.stdout)
 """
 

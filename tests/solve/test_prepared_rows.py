@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 import unskew
 from problems import Blocks, Problem, random_problem
+from raising import refused
 
 GOOD = random_problem(0, 90, 3, zeros=0.2)
 NAMES = np.array(["attic", "barn", "cellar"])
@@ -23,10 +24,11 @@ def changed(row: int, column: int, value: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array, Blocks])
-@pytest.mark.parametrize(("value", "shown"), [(np.nan, "nan"), (-1.0, "-1.0"), (np.inf, "inf")])
-def test_an_impossible_entry_is_named(form, value: float, shown: str) -> None:
-    with pytest.raises(unskew.DataError, match=f"image 17 has {shown} for source `barn`"):
+@pytest.mark.parametrize("value", [np.nan, -1.0, np.inf])
+def test_an_impossible_entry_is_named(form, value: float) -> None:
+    with refused(unskew.DataError, row=17, source="barn") as caught:
         unskew.solve_normalizers(form(changed(17, 1, value)), NAMES[GOOD.source])
+    assert f"image 17 has {value!r} for source `barn`" in str(caught.value)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -35,7 +37,7 @@ def test_an_impossible_logarithm_is_named(form, value: float) -> None:
     with np.errstate(divide="ignore"):
         omega = form(np.log(changed(17, 1, 2.0)))
     omega[17, 1] = value
-    with pytest.raises(unskew.DataError, match=r"image 17 has (nan|inf) for source `barn`"):
+    with refused(unskew.DataError, row=17, source="barn"):
         unskew.solve_normalizers(omega, NAMES[GOOD.source], log=True)
 
 
@@ -43,23 +45,21 @@ def test_an_impossible_logarithm_is_named(form, value: float) -> None:
 def test_a_row_of_zeros_is_named(form) -> None:
     omega = GOOD.omega.copy()
     omega[23] = 0
-    with pytest.raises(unskew.DataError, match="no source could have produced image 23"):
+    with refused(unskew.DataError, row=23):
         unskew.check_overlap(form(omega), GOOD.source)
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array, Blocks])
 def test_a_row_that_is_zero_in_its_own_source_is_named(form) -> None:
     row = int(np.flatnonzero((GOOD.source == 1) & (GOOD.omega[:, 2] > 0))[0])
-    with pytest.raises(
-        unskew.DataError, match=f"source `barn` could not have produced image {row}"
-    ):
+    with refused(unskew.DataError, row=row, source="barn"):
         unskew.solve_normalizers(form(changed(row, 1, 0.0)), NAMES[GOOD.source])
 
 
 def test_rows_are_named_by_image_after_collapsing() -> None:
     omega = np.tile([[1.0, 1.0], [1.0, 0.0]], (200, 1))
     omega[101] = [0.0, 1.0]
-    with pytest.raises(unskew.DataError, match="source `day` could not have produced image 101"):
+    with refused(unskew.DataError, row=101, source="day"):
         unskew.solve_normalizers(
             omega, np.tile(["night", "day"], 200), names=["night", "day"][::-1]
         )
@@ -72,47 +72,47 @@ def test_no_rows(omega) -> None:
 
 
 def test_a_source_without_images_is_named() -> None:
-    with pytest.raises(unskew.DataError, match="no image comes from cellar"):
+    with refused(unskew.DataError, sources=["cellar"]):
         unskew.solve_normalizers(np.ones((4, 3)), [0, 1, 0, 1], names=NAMES)
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array, Blocks])
 def test_source_of_the_wrong_length(form) -> None:
-    with pytest.raises(unskew.DataError, match=r"got 89 entries in source and 9[01]? rows"):
+    with refused(unskew.DataError, count=89, limit=90):
         unskew.solve_normalizers(form(GOOD.omega), GOOD.source[:-1])
 
 
 @pytest.mark.parametrize(
-    ("source", "message"),
+    ("source", "facts"),
     [
-        (["attic", "barn", "loft"], "no column of omega: 'loft'"),
-        ([0, 1, 7], "no column of omega: 7"),
-        ([0, 1, -1], "no column of omega: -1"),
-        (["attic", "barn", None], "missing .* for 1 images"),
-        ([0.0, 1.0, np.nan], "missing .* for 1 images"),
-        (["attic", 1, "barn"], "different types"),
-        ([[0, 1, 2]], "one dimension"),
+        (["attic", "barn", "loft"], {"sources": ["loft"]}),
+        ([0, 1, 7], {"sources": [7]}),
+        ([0, 1, -1], {"sources": [-1]}),
+        (["attic", "barn", None], {"option": "source", "count": 1}),
+        ([0.0, 1.0, np.nan], {"option": "source", "count": 1}),
+        (["attic", 1, "barn"], {"option": "source"}),
+        ([[0, 1, 2]], {"option": "source", "value": [1, 3]}),
     ],
 )
-def test_unknown_sources_are_named(source, message: str) -> None:
+def test_unknown_sources_are_named(source, facts) -> None:
     source = np.array(source, dtype=object) if any(isinstance(s, str) for s in source) else source
-    with pytest.raises(unskew.DataError, match=message):
+    with refused(unskew.DataError, **facts):
         unskew.solve_normalizers(np.ones((3, 3)), source, names=NAMES)
 
 
 def test_more_names_than_columns() -> None:
-    with pytest.raises(unskew.DataError, match=r"3 databases .* 2 columns"):
+    with refused(unskew.DataError, sources=sorted(NAMES), count=3, limit=2):
         unskew.solve_normalizers(np.ones((3, 2)), NAMES)
-    with pytest.raises(unskew.DataError, match="only 2 databases"):
+    with refused(unskew.DataError, sources=["a", "b"], count=2, limit=3):
         unskew.solve_normalizers(np.ones((3, 3)), ["a", "b", "a"])
 
 
 def test_one_dimensional_and_non_numeric_omega() -> None:
-    with pytest.raises(unskew.DataError, match="one row for each image"):
+    with refused(unskew.DataError, option="omega", value=[4]):
         unskew.solve_normalizers(np.ones(4), [0, 0, 0, 0])
-    with pytest.raises(unskew.DataError, match="must hold numbers"):
+    with refused(unskew.DataError, option="omega", value="<U1"):
         unskew.solve_normalizers(np.array([["x", "y"]]), [0])
-    with pytest.raises(unskew.DataError, match="must be an array"):
+    with refused(unskew.DataError, option="omega", value="float"):
         unskew.solve_normalizers(3.0, [0])
 
 
@@ -122,7 +122,7 @@ def test_one_dimensional_and_non_numeric_omega() -> None:
     ids=lambda o: next(iter(o)),
 )
 def test_impossible_options(options) -> None:
-    with pytest.raises(unskew.ConfigError, match=next(iter(options))):
+    with refused(unskew.ConfigError, option=next(iter(options))):
         unskew.solve_normalizers(GOOD.omega, GOOD.source, **options)
 
 
@@ -140,12 +140,12 @@ def test_blocks_that_change_length_are_detected() -> None:
             yield GOOD.omega[:50]
             yield GOOD.omega[50 : 90 if type(self).passes < 5 else 80]
 
-    with pytest.raises(unskew.DataError, match="90 rows in the first pass and 80 in a later one"):
+    with refused(unskew.DataError, count=80, limit=90):
         unskew.solve_normalizers(Shrinking(), GOOD.source)
 
 
 def test_blocks_with_different_columns_are_refused() -> None:
-    with pytest.raises(unskew.DataError, match="row block 1 of omega has 2 columns"):
+    with refused(unskew.DataError, value=1, count=2, limit=3):
         unskew.solve_normalizers([GOOD.omega[:50], GOOD.omega[50:, :2]], GOOD.source)
 
 
@@ -242,8 +242,8 @@ def test_files_are_read_in_blocks(tmp_path) -> None:
     for path in (tmp_path / "omega.npy", str(tmp_path / "omega.parquet")):
         solution = unskew.solve_normalizers(path, GOOD.source)
         np.testing.assert_allclose(solution.log_normalizer, EXACT.log_normalizer, atol=1e-12)
-    with pytest.raises(unskew.DataError, match="no such file"):
+    with refused(unskew.DataError, path=str(tmp_path / "nowhere.npy")):
         unskew.solve_normalizers(tmp_path / "nowhere.npy", GOOD.source)
     (tmp_path / "omega.txt").write_text("1 2")
-    with pytest.raises(unskew.DataError, match=r"not from omega\.txt"):
+    with refused(unskew.DataError, path=str(tmp_path / "omega.txt")):
         unskew.solve_normalizers(tmp_path / "omega.txt", GOOD.source)
