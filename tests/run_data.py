@@ -7,9 +7,11 @@ from __future__ import annotations
 import json
 import runpy
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from unskew.cli.app import run_command
 
@@ -206,3 +208,14 @@ def init_vendors(vendors: Path, folder: Path) -> Path:
     places = [str(vendors / "north"), str(vendors / "south")]
     assert run_command(["init", *places, "-o", str(folder / "run.toml"), "--quiet"]) == 0
     return folder / "run.toml"
+
+
+def error_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """Run a command that fails; its error as `--json` prints it, with `facts`."""
+    capsys.readouterr()
+    code = run_command([*arguments, "--json"])
+    shown = capsys.readouterr()
+    error: dict[str, Any] = {"facts": {}} | json.loads(shown.out)["error"]
+    assert error["exit_code"] == code
+    assert "Traceback" not in shown.err
+    return error

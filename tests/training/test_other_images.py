@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from run_data import error_of
 from training_runs import (
     FEW,
     read_json,
@@ -80,66 +81,53 @@ def test_images_of_an_unknown_class_are_an_error(
     shapes: Path, tmp_path: Path, capsys: Captured
 ) -> None:
     write_shapes(tmp_path / "new", {"day": {"disc": 2, "sqare": 3}})
-    assert run_command(["evaluate", str(shapes / "results"), str(tmp_path / "new" / "day")]) == 4
-    said = capsys.readouterr().err
-    assert "3 of 5 images have labels that are no class of the run: sqare" in said
-    assert "Did you mean" in said
-    assert run_command(["evaluate", str(shapes / "results")]) == 2
-    assert "Got neither" in capsys.readouterr().err
-    assert (
-        run_command(
-            [
-                "evaluate",
-                str(shapes / "results"),
-                str(tmp_path / "new" / "day"),
-                "--arm",
-                "subsample",
-            ]
-        )
-        == 2
-    )
-    assert "it trained debiased, naive" in capsys.readouterr().err
+    judge = ["evaluate", str(shapes / "results"), str(tmp_path / "new" / "day")]
+    error = error_of(judge, capsys)
+    assert error["exit_code"] == 4
+    assert error["facts"] == {
+        "column": "label",
+        "levels": ["sqare"],
+        "allowed": ["disc", "square"],
+        "count": 3,
+    }
+    assert "Did you mean 'square'?" in error["message"]
+    error = error_of(["evaluate", str(shapes / "results")], capsys)
+    assert (error["exit_code"], error["facts"]) == (2, {"option": "--predictions"})
+    assert "neither" in error["message"]
+    error = error_of([*judge, "--arm", "subsample"], capsys)
+    assert error["exit_code"] == 2
+    assert error["facts"]["allowed"] == ["debiased", "naive"]
 
 
 def test_a_checkpoint_of_another_model_is_refused(
     shapes: Path, tmp_path: Path, capsys: Captured
 ) -> None:
-    """The model of a run is replaced by one of two other classes' number."""
     out = tmp_path / "results"
     shutil.copytree(shapes / "results", out)
+    judge = ["evaluate", str(out), str(shapes / "new" / "day")]
     record = read_json(out / "training.json") | {"classes": ["disc", "square", "star"]}
     (out / "training.json").write_text(json.dumps(record))
-    assert run_command(["evaluate", str(out), str(shapes / "new" / "day")]) == 4
-    assert "other classes" in capsys.readouterr().err
+    error = error_of(judge, capsys)
+    assert (error["exit_code"], error["facts"]["levels"]) == (4, ["disc", "square"])
+    assert error["facts"]["allowed"] == ["disc", "square", "star"]
     (out / "training.json").write_text(json.dumps(record | {"classes": 3}))
-    assert run_command(["evaluate", str(out), str(shapes / "new" / "day")]) == 4
-    assert "no record of a training" in capsys.readouterr().err
+    error = error_of(judge, capsys)
+    assert (error["exit_code"], error["facts"]) == (4, {"path": str(out / "training.json")})
     (out / "training.json").write_text(json.dumps(record))
-    assert (
-        run_command(
-            [
-                "evaluate",
-                str(out),
-                str(shapes / "new" / "day"),
-                "--save",
-                str(tmp_path / "nowhere" / "x.csv"),
-            ]
-        )
-        == 2
-    )
-    assert "there is no folder" in capsys.readouterr().err
+    error = error_of([*judge, "--save", str(tmp_path / "nowhere" / "x.csv")], capsys)
+    assert (error["exit_code"], error["facts"]) == (2, {"path": str(tmp_path / "nowhere")})
     shutil.copy(shapes / "results" / "training.json", out)
     for content in ((out / "arms" / "naive" / "model.pt").read_bytes(), b"nothing"):
         (out / "arms" / "debiased" / "model.pt").write_bytes(content)
-        assert run_command(["evaluate", str(out), str(shapes / "new" / "day")]) == 4
-        said = capsys.readouterr().err
-        assert "the checkpoint of another model, or damaged" in said
-        assert "--force" in said
+        error = error_of(judge, capsys)
+        model = str(out / "arms" / "debiased" / "model.pt")
+        assert (error["exit_code"], error["facts"]) == (4, {"path": model})
+        assert "--force" in error["message"]
     both = ["--arm", "debiased", "--arm", "naive", *FEW, "--quiet"]
-    assert run_command(["train", str(shapes / "run.toml"), "-o", str(out), *both, "--resume"]) == 4
-    assert "the checkpoint of another model" in capsys.readouterr().err
+    resume = ["train", str(shapes / "run.toml"), "-o", str(out), *both, "--resume"]
+    error = error_of(resume, capsys)
+    assert (error["exit_code"], error["facts"]) == (4, {"path": model})
     (out / "training.json").write_text(
         json.dumps({name: value for name, value in record.items() if name != "models"})
     )
-    assert run_command(["evaluate", str(out), str(shapes / "new" / "day")]) == 4
-    assert "cannot be read" in capsys.readouterr().err
+    assert error_of(judge, capsys)["exit_code"] == 4

@@ -1,6 +1,4 @@
-"""What is compared: the debiasing weights, naive pooling, the baselines by name, or weights from
-elsewhere.
-"""
+"""What is compared: debiasing weights, naive pooling, baselines by name, or weights of a table."""
 
 from __future__ import annotations
 
@@ -49,54 +47,53 @@ class TrainingArm:
     logit_offset: Floats | None = None
 
     def adjusted(self, score_nm: Floats) -> Floats:
-        """(n, M) probabilities p_m e^{−offset_m}, scaled to sum 1."""
+        """Return (n, M) probabilities p_m e^{−offset_m}, scaled to sum 1."""
         return score_nm if self.logit_offset is None else adjust_scores(score_nm, self.logit_offset)
 
 
 def adjust_scores(score_nm: Floats, offset_m: Floats) -> Floats:
-    """(n, M) p_m e^{−offset_m}/Σ: logits less an offset; an offset of ∞ is a class that is never
-    predicted.
+    """Return (n, M) p_m e^{−offset_m}/Σ: the offset is subtracted from the logits.
+
+    A class with an offset of ∞ is never predicted.
     """
     moved_nm = score_nm * np.exp(-(offset_m - np.min(offset_m)))
     return np.asarray(moved_nm / moved_nm.sum(axis=1, keepdims=True))
 
 
 def check_arms(names: Sequence[str]) -> tuple[str, ...]:
-    """The names, each once; an unknown one is an error."""
+    """Return the names, each once; refuse an unknown one."""
     for name in names:
         if name not in (*ARMS, GIVEN):
             raise ConfigError(
-                f"there is no arm {name!r}; there are {', '.join(ARMS)}.{did_you_mean(name, ARMS)}"
+                f"there is no arm {name!r}; there are {', '.join(ARMS)}.{did_you_mean(name, ARMS)}",
+                option="--arm",
+                value=name,
+                allowed=list(ARMS),
             )
     return tuple(dict.fromkeys(names))
 
 
 def main_arm(names: Sequence[str]) -> str:
-    """The arm whose model the run is about: given weights, else debiased, else the first."""
+    """Return the arm whose model the run is about: given, else debiased, else the first."""
     return next((name for name in (GIVEN, DEBIASED) if name in names), names[0])
 
 
 def make_arm(
-    name: str, training: TrainingInputs, weights: SplitWeights, given: Floats | None = None
+    name: str, training: TrainingInputs, weights: SplitWeights, given_n: Floats | None = None
 ) -> TrainingArm:
-    """The weights of one arm. Validation is weighted to the target for every arm but naive, which
-    knows no target.
+    """Weigh the images for one arm; ``given_n`` are the weights of a table.
+
+    Validation is weighted to the target for every arm but naive, which knows no target.
     """
     sample_n = weights.sample_weight
+    rows = training.rows(training.splits.train)
     if name == DEBIASED:
         return TrainingArm(name, sample_n, ("The debiasing weights of this run.",))
     if name == GIVEN:
-        assert given is not None
-        row = training.rows(training.splits.train)
-        return TrainingArm(
-            name,
-            given,
-            (
-                "Weights that were given in a table, joined by id.",
-                worth_of(f"given for {training.splits.train}", given[row]),
-            ),
-        )
-    rows = training.rows(training.splits.train)
+        assert given_n is not None
+        worth = worth_of(f"given for {training.splits.train}", given_n[rows])
+        sentences = ("Weights that were given in a table, joined by id.", worth)
+        return TrainingArm(name, given_n, sentences)
     pool = training.inputs.pool.take(rows)
     options: dict[str, Any] = {}
     if name == "density_ratio":
@@ -111,12 +108,12 @@ def make_arm(
     offset_m = None
     if baseline.logit_offset is not None and baseline.classes is not None:
         known = dict(zip(baseline.classes, baseline.logit_offset.tolist(), strict=True))
-        offset_m = np.array([known.get(each, np.inf) for each in training.classes])
+        offset_m = np.array([known.get(level, np.inf) for level in training.classes])
     return TrainingArm(name, weight_n, baseline.sentences, offset_m)
 
 
 def worth_of(whose: str, weight_n: Floats) -> str:
-    """A sentence: Kish's effective number of images."""
+    """Say how many equally weighted images these weights are worth (Kish's effective number)."""
     from unskew.weigh.effective_size import effective_size
 
     return (
@@ -126,8 +123,9 @@ def worth_of(whose: str, weight_n: Floats) -> str:
 
 
 def read_given_weights(training: TrainingInputs, path: str | PathLike[str]) -> Floats:
-    """(n,) the weights of a table (CSV, TSV, JSONL, Parquet: id and sample_weight or weight),
-    joined by id and checked.
+    """Read (n,) weights from a table, joined by id and checked.
+
+    The table (CSV, TSV, JSONL, Parquet) has the columns id and sample_weight or weight.
     """
     from unskew.sources.tables import read_table
 
@@ -136,7 +134,9 @@ def read_given_weights(training: TrainingInputs, path: str | PathLike[str]) -> F
     if lacking:
         raise ConfigError(
             f"{Path(path).name} has the columns {', '.join(map(str, table.columns))}; a table of "
-            "weights has id and weight."
+            "weights has id and weight.",
+            path=str(path),
+            columns=[str(column) for column in table.columns],
         )
     name = "sample_weight" if "sample_weight" in table.columns else "weight"
     named = table[["id"]].assign(id=table["id"].astype(str), weight=table[name])
@@ -146,9 +146,12 @@ def read_given_weights(training: TrainingInputs, path: str | PathLike[str]) -> F
     if extra:
         raise DataError(
             f"{len(extra)} of the {len(named)} weights belong to images that the dataset does not "
-            f"hold, the first {first_few(extra, 3)}. "
-            f"Take their rows out of {Path(path).name}; or are these the weights of other sources "
-            "than [sources] names?"
+            f"contain, such as {first_few(extra, 3)}. "
+            f"Remove their rows from {Path(path).name}; or are these the weights of other sources "
+            "than [sources] names?",
+            path=str(path),
+            ids=extra,
+            count=len(extra),
         )
     for split in (training.splits.train, training.splits.validation):
         if split is not None:
@@ -157,9 +160,7 @@ def read_given_weights(training: TrainingInputs, path: str | PathLike[str]) -> F
 
 
 def take_training_rows(X: npt.NDArray[Any], rows: Ints) -> npt.NDArray[Any]:
-    """X[rows]; of an array that is mapped from a file, into another file that has no name and goes
-    with the array.
-    """
+    """Return X[rows]; rows of an array mapped from a file are mapped from a temporary file."""
     if not isinstance(X, np.memmap):
         return X[rows]
     with tempfile.TemporaryFile(prefix="unskew-") as file:
@@ -172,7 +173,7 @@ def take_training_rows(X: npt.NDArray[Any], rows: Ints) -> npt.NDArray[Any]:
 
 
 def gather_training_data(training: TrainingInputs, arm: TrainingArm) -> TrainingData:
-    """The images of train with the arm's weights, those of validation beside them."""
+    """Gather the images of train, and those of validation, with the arm's weights."""
     from unskew.learn.training_data import TrainingData
 
     def part(split: str, validation: TrainingData | None) -> TrainingData:

@@ -1,6 +1,4 @@
-"""The output folder of a training: which run it holds, whether another may take its place, and what
-a run that goes on must agree with.
-"""
+"""The output folder of a training: what it contains, and what may replace or continue it."""
 
 from __future__ import annotations
 
@@ -53,31 +51,34 @@ _SPLIT, _OUT = "sources.split", "OUT"
 
 
 def check_training_folder(out: Path, *, resume: bool, force: bool) -> None:
-    """May a training be written there? Said before the work. A folder that holds a run is kept
-    unless ``force`` says otherwise.
+    """Refuse, before the work, a folder that a training must not be written into.
+
+    A folder that contains a run is refused unless ``resume`` or ``force`` is set.
     """
     if resume and force:
         raise ConfigError(
-            "--resume goes on with the run of the folder, --force throws it away: say one of the "
-            "two."
+            "--resume continues the run of the folder, --force throws it away: use one of the two.",
+            option="--resume",
         )
     started = (out / RECORD).is_file()
     if started and not (resume or force):
         raise ConfigError(
-            f"{str(out)!r} holds a training that was {_state(out)}. Add --resume to go on with it, "
-            "--force to throw it away and begin "
-            "anew, or name another folder by -o."
+            f"{str(out)!r} contains a training that was {_state(out)}. Add --resume to continue "
+            "it, --force to throw it away and start again, or name another folder with -o.",
+            path=str(out),
+            value=_state(out),
         )
     if not started and (out / WEIGHTS).exists() and not force:
         raise ConfigError(
-            f"{str(out)!r} holds the results of another run (`unskew weigh`), and no training to "
-            "go on with. Name another folder by -o, or "
-            "add --force to replace them."
+            f"{str(out)!r} contains the results of another run (`unskew weigh`), and no training "
+            "to continue. Name another folder with -o, or add --force to replace them.",
+            path=str(out),
         )
     if not started and (out / ARMS_FOLDER).exists():
         raise ConfigError(
-            f"{str(out)!r} holds a folder {ARMS_FOLDER!r} that no training of this kind wrote. "
-            "Name another folder by -o, or move it away."
+            f"{str(out)!r} contains a folder {ARMS_FOLDER!r} that no training of this kind wrote. "
+            "Name another folder with -o, or move it away.",
+            path=str(out / ARMS_FOLDER),
         )
     check_writable(out)
     names = _OWN if _holds_run(out) else (*_OWN, *_OF_RUNS)
@@ -87,8 +88,9 @@ def check_training_folder(out: Path, *, resume: bool, force: bool) -> None:
 
 
 def check_split_table(out: Path, table: str | None) -> None:
-    """splits.csv is written before a training is recorded: one that is there must be the same, or
-    of a run.
+    """Refuse to replace a splits.csv that differs and belongs to no run.
+
+    The file is written before a training is recorded, so its record may be missing.
     """
     path = out / SPLITS
     if table is None or not path.exists() or (out / RECORD).is_file() or _holds_run(out):
@@ -98,45 +100,47 @@ def check_split_table(out: Path, table: str | None) -> None:
 
 
 def _holds_run(out: Path) -> bool:
-    """The folder holds a run, be it one that was refused."""
+    """Tell whether the folder contains a run, finished or refused."""
     return all((out / name).is_file() for name in (CONFIGURATION, PAGE, SUMMARY))
 
 
 def _not_ours(out: Path, names: Sequence[str]) -> ConfigError:
     those = "it" if len(names) == 1 else "them"
     return ConfigError(
-        f"{str(out)!r} holds {first_few(names, 12)}, and no training that wrote {those}. Name "
-        "another folder by -o, or add --force to "
-        f"replace {those}."
+        f"{str(out)!r} contains {first_few(names, 12)}, and no training that wrote {those}. Name "
+        f"another folder with -o, or add --force to replace {those}.",
+        path=str(out / names[0]),
     )
 
 
 def _state(out: Path) -> str:
-    return (
-        "finished" if read_record(out).get("status") == "finished" else "started and not finished"
-    )
+    is_finished = read_record(out).get("status") == "finished"
+    return "finished" if is_finished else "started and not finished"
 
 
 def read_record(out: Path) -> dict[str, Any]:
-    """training.json of a folder."""
+    """Read training.json of a folder."""
     path = out / RECORD
     if not path.is_file():
         raise DataError(
-            f"{str(out)!r} holds no {RECORD}, which `unskew train run.toml -o {out}` writes."
+            f"{str(out)!r} contains no {RECORD}, which `unskew train run.toml -o {out}` writes.",
+            path=str(path),
         )
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise DataError(f"{path} cannot be read ({error}). Was it edited by hand?") from error
+        raise DataError(
+            f"{path} cannot be read ({error}). Was it edited by hand?", path=str(path)
+        ) from error
     if not isinstance(record, dict) or not all(
         isinstance(record.get(name), kind) for name, kind in _KINDS.items()
     ):
-        raise DataError(f"{path} is no record of a training.")
+        raise DataError(f"{path} is no record of a training.", path=str(path))
     return record
 
 
 def fingerprint_models(out: Path, arms: Iterable[str]) -> dict[str, str]:
-    """SHA-256 of the model of every arm that has one."""
+    """Return the SHA-256 of the model of every arm that has one."""
     return {
         name: fingerprint_file(path)
         for name in arms
@@ -145,41 +149,41 @@ def fingerprint_models(out: Path, arms: Iterable[str]) -> dict[str, str]:
 
 
 def check_models(out: Path, record: Mapping[str, Any], arms: Iterable[str]) -> None:
-    """A model must be the one that the training ended with; trainings of before this was recorded
-    are believed.
+    """Refuse a model that is not the one that the training ended with.
+
+    Trainings from before this was recorded are not checked.
     """
-    said, have = record.get("models") or {}, fingerprint_models(out, arms)
-    for name in have:
-        if name in said and said[name] != have[name]:
+    recorded = record.get("models") or {}
+    for name, digest in fingerprint_models(out, arms).items():
+        if recorded.get(name, digest) != digest:
+            path = out / ARMS_FOLDER / name / _MODEL
             raise DataError(
-                f"{out / ARMS_FOLDER / name / _MODEL} is not the model that this training ended "
-                "with: it is the checkpoint of another "
-                f"model, or damaged. Its SHA-256 begins with {have[name][:12]}, and {RECORD} says "
-                f"{str(said[name])[:12]}. Put it back "
-                "from a copy, or train again with --force."
+                f"{path} is not the model that this training ended with: it is the checkpoint of "
+                f"another model, or damaged. Its SHA-256 begins with {digest[:12]}, and {RECORD} "
+                f"says {str(recorded[name])[:12]}. Restore it from a copy, or train again with "
+                "--force.",
+                path=str(path),
             )
 
 
 def write_training_record(out: Path, record: Mapping[str, Any]) -> None:
-    """training.json, whole or not at all."""
+    """Write training.json atomically."""
     out.mkdir(parents=True, exist_ok=True)
     write_json(out / RECORD, record)
 
 
 def clear_training(out: Path) -> None:
-    """The files of an earlier training go, and nothing else."""
+    """Delete the files of an earlier training, and nothing else."""
     shutil.rmtree(out / ARMS_FOLDER, ignore_errors=True)
     for name in (*_OWN, SPLITS, RECORD):
         (out / name).unlink(missing_ok=True)
 
 
 def describe_start(training: TrainingInputs, arms: Sequence[str], out: Path) -> dict[str, Any]:
-    """What a run is made of, known before anything is trained: settings, classes, arms,
-    fingerprints of the data.
-    """
+    """Describe what a training starts from: settings, classes, arms, fingerprints of the data."""
     pool = training.inputs.pool
     return {
-        "settings": _without_place(
+        "settings": _movable(
             flat_settings(training.inputs.config), training.inputs.config.folder, out
         ),
         "classes": list(training.classes),
@@ -193,7 +197,7 @@ def describe_start(training: TrainingInputs, arms: Sequence[str], out: Path) -> 
 
 
 def fingerprint_weights(pool: Pool, weight_n: Floats) -> str:
-    """SHA-256 of id and weight of every image; what is the same to nine digits is the same."""
+    """Return the SHA-256 of id and weight (to nine digits) of every image."""
     return fingerprint_rows(_pairs(pool, [f"{value:.9g}" for value in weight_n.tolist()]))
 
 
@@ -202,7 +206,7 @@ def _pairs(pool: Pool, values: Sequence[Any]) -> Iterator[str]:
 
 
 def flat_settings(config: RunConfig) -> dict[str, Any]:
-    """{"learn.epochs": 4, …}: every setting that can change a model."""
+    """Return every setting that can change a model: {"learn.epochs": 4, …}."""
     settings = {**resolved(config), "learn": config.learn.settings()}
     return {
         f"{name}.{key}": value
@@ -211,22 +215,22 @@ def flat_settings(config: RunConfig) -> dict[str, Any]:
     }
 
 
-def _without_place(settings: dict[str, Any], home: Path, out: Path) -> dict[str, Any]:
-    """A table of splits in the output folder is named from there, so that the folder may be moved:
-    {"file": "OUT/splits.csv"}.
+def _movable(settings: dict[str, Any], home: Path, out: Path) -> dict[str, Any]:
+    """Name a table of splits in the output folder from there, so that the folder may be moved.
+
+    It becomes {"file": "OUT/splits.csv"}.
     """
     split = settings.get(_SPLIT)
     if not isinstance(split, Mapping) or not split.get("file"):
         return settings
-    path, place = Path(os.path.realpath(home / str(split["file"]))), Path(os.path.realpath(out))
-    if not path.is_relative_to(place):
+    path, folder = Path(os.path.realpath(home / str(split["file"]))), Path(os.path.realpath(out))
+    if not path.is_relative_to(folder):
         return settings
-    return {**settings, _SPLIT: {**split, "file": f"{_OUT}/{path.relative_to(place).as_posix()}"}}
+    return {**settings, _SPLIT: {**split, "file": f"{_OUT}/{path.relative_to(folder).as_posix()}"}}
 
 
 def _moved(before: Mapping[str, Any], now: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The settings that a run began with; where they name splits.csv by the place it had then, as
-    they would be named now.
+    """Return the settings that a run began with, with the path that its splits.csv has now.
 
     Whether the splits themselves are the same is seen from their fingerprint.
     """
@@ -241,24 +245,25 @@ def _moved(before: Mapping[str, Any], now: Mapping[str, Any]) -> Mapping[str, An
 
 
 def check_same(before: Mapping[str, Any], now: Mapping[str, Any], pool: Pool, out: Path) -> None:
-    """A run goes on only with the settings and the data it began with: what differs is named."""
+    """Refuse to continue a training with other settings or data than it began with."""
     settings = json_value(now["settings"])
-    found = [*_changed_settings(_moved(before.get("settings", {}), settings), settings)]
+    changes = [*_changed_settings(_moved(before.get("settings", {}), settings), settings)]
     if before.get("trained") != now["trained"]:
-        found.append(
+        changes.append(
             f"the arms are {', '.join(now['trained'])}, and were "
             f"{', '.join(before.get('trained', ()))}"
         )
-    said, have = before.get("fingerprints", {}), now["fingerprints"]
-    changed = [name for name in have if name in said and said[name] != have[name]]
+    old, new = before.get("fingerprints", {}), now["fingerprints"]
+    changed = [name for name in new if name in old and old[name] != new[name]]
     if changed:
-        found += [*_changed_data(changed, pool, out)]
-    if found:
-        more = "" if len(found) <= _MOST_NAMED else f"; and {len(found) - _MOST_NAMED} more"
+        changes += [*_changed_data(changed, pool, out)]
+    if changes:
+        more = "" if len(changes) <= _MOST_NAMED else f"; and {len(changes) - _MOST_NAMED} more"
         raise ConfigError(
-            f"the training in {str(out)!r} cannot go on, because it is not the same any more: "
-            f"{'; '.join(found[:_MOST_NAMED])}{more}. "
-            "Put that back, begin anew with --force, or name another folder by -o."
+            f"the training in {str(out)!r} cannot continue, because it is not the same any more: "
+            f"{'; '.join(changes[:_MOST_NAMED])}{more}. "
+            "Undo that, start again with --force, or name another folder with -o.",
+            path=str(out),
         )
 
 
@@ -266,14 +271,14 @@ def _changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iter
     for key in sorted({*before, *now}):
         if before.get(key) != now.get(key):
             was, is_now = (
-                json.dumps(each.get(key), ensure_ascii=False) if key in each else "not said"
-                for each in (before, now)
+                json.dumps(settings[key], ensure_ascii=False) if key in settings else "not set"
+                for settings in (before, now)
             )
             yield f"{key} is {is_now}, and was {was}"
 
 
 def _changed_data(changed: Sequence[str], pool: Pool, out: Path) -> Iterator[str]:
-    """The images that changed by name, or which part of what is known of them."""
+    """Name the images that changed, or which part of what is known about them did."""
     import pandas as pd
 
     features = out / FEATURES
@@ -285,7 +290,7 @@ def _changed_data(changed: Sequence[str], pool: Pool, out: Path) -> Iterator[str
             yield f"the images differ ({len(named)}): {first_few(named, 3)}"
             return
     what = {
-        "table": "what is known of the images (labels, groups, features)",
+        "table": "what is known about the images (labels, groups, features)",
         "images": "the images",
         "splits": "the splits",
     }

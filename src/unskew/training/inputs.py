@@ -1,6 +1,4 @@
-"""What `unskew train` learns from: images as squares or as features, their classes and their
-splits.
-"""
+"""What `unskew train` learns from: images as squares or features, their classes and splits."""
 
 from __future__ import annotations
 
@@ -47,7 +45,7 @@ class Splits:
 
     @property
     def held_out(self) -> str:
-        """The split that a model is judged on: test, else validation."""
+        """Return the split that a model is judged on: test, else validation."""
         name = self.test or self.validation
         assert name is not None
         return name
@@ -78,16 +76,14 @@ class TrainingInputs:
     split_table: str | None = field(repr=False, default=None)
 
     def rows(self, split: str | None) -> Ints:
-        """Positions of the images of that split."""
-        return np.flatnonzero(
-            (split_texts(self.inputs.pool) == split)
-            if split is not None
-            else np.zeros(len(self.label), dtype=bool)
-        )
+        """Return the positions of the images of that split; none for None."""
+        if split is None:
+            return np.zeros(0, dtype=np.int64)
+        return np.flatnonzero(split_texts(self.inputs.pool) == split)
 
     @property
     def preprocessing(self) -> dict[str, Any]:
-        """How other images become what the model takes, as plain values."""
+        """Return how other images become what the model takes, as plain values."""
         learn = self.inputs.config.learn
         if not self.columns:
             return {"kind": "images", "size": learn.size, "resize": learn.resize}
@@ -101,11 +97,10 @@ class TrainingInputs:
 def read_training_inputs(
     config: RunConfig, out: Path, *, progress: bool | None = None
 ) -> TrainingInputs:
-    """Sources -> represent -> pixels or features; splits where there are none. Nothing is written
-    but the cache.
+    """Read the sources as pixels or features, and make splits where there are none.
 
-    Pixels are read before anything is weighed, so that an image that cannot be decoded has no
-    weight, either.
+    Only the cache is written. Pixels are read before anything is weighed, so that an image that
+    cannot be decoded has no weight, either.
     """
     check_learn(config)
     inputs = read_inputs(config, progress=progress)
@@ -125,19 +120,23 @@ def read_training_inputs(
 
 
 def check_learn(config: RunConfig) -> None:
-    """What [learn] asks for must fit together, and be there; said before the work."""
+    """Refuse, before the work, settings of [learn] that do not go together."""
     learn, own = config.learn, ":" in (config.learn.model or ":")
     if (learn.model == "probe") != (learn.preset == "probe") and not own:
         raise ConfigError(
             f"learn.model = {learn.model!r} does not go with the preset {learn.preset!r}: a probe "
             "is trained on features "
-            '(preset = "probe"), a network on pixels (preset = "fast" or "article").'
+            '(preset = "probe"), a network on pixels (preset = "fast" or "article").',
+            key="learn.model",
+            value=learn.model,
         )
     if not config.sources.images and learn.preset != "probe":
         raise ConfigError(
             f"the preset {learn.preset!r} trains a network on pixels, but sources.images = false "
-            "says that the table stands alone. Train "
-            'a linear model on its numbers: [learn] preset = "probe" (--preset probe).'
+            "says that there is only a table. Train "
+            'a linear model on its numbers: [learn] preset = "probe" (--preset probe).',
+            key="learn.preset",
+            value=learn.preset,
         )
 
 
@@ -159,9 +158,7 @@ def _squares(
 
 
 def _with_validation(inputs: Inputs, out: Path) -> Inputs:
-    """The images dealt out to train and validation, and settings that name the table of these
-    splits in the output folder.
-    """
+    """Assign the images to train and validation; the settings name the table of these splits."""
     config, share = inputs.config, inputs.config.learn.validation
     by = [] if inputs.target is None else list(inputs.target.by)
     alike = [name for name in dict.fromkeys([*by, "label"]) if name in inputs.pool.frame.columns]
@@ -175,32 +172,36 @@ def _with_validation(inputs: Inputs, out: Path) -> Inputs:
 
 
 def write_split_table(training: TrainingInputs, out: Path) -> None:
-    """splits.csv, where the splits were made here: with it the run can be computed again."""
+    """Write splits.csv if the splits were made here: with it the run can be computed again."""
     if training.split_table is not None:
         out.mkdir(parents=True, exist_ok=True)
         write_text(out / SPLITS, training.split_table)
 
 
 def split_texts(pool: Pool) -> npt.NDArray[Any]:
-    """(n,) the split of every image as text."""
+    """Return (n,) the split of every image as text."""
     return pool.frame["split"].map(level_text).to_numpy(dtype=object)
 
 
 def find_splits(pool: Pool) -> Splits:
-    """Which split is for training, for choosing the epoch, and for judging; by their names."""
+    """Find by their names the splits for training, for choosing the epoch, and for judging."""
     names = list(dict.fromkeys(split_texts(pool).tolist()))
     train, validation, test = (_first(names, known) for known in (_TRAIN, _VALIDATION, _TEST))
     if train is None:
         raise DataError(
             f"a model is trained on the split called train, and the splits are {first_few(names)}. "
-            "Call one of them train."
+            "Call one of them train.",
+            column="split",
+            levels=names,
         )
     if validation is None and test is None:
         raise DataError(
             "a model is judged on images that it has not seen, those of a split called test or "
             "validation; the splits are "
-            f"{first_few(names)}. `unskew split` makes them, or take split out of [sources] and a "
-            "validation split is made."
+            f"{first_few(names)}. `unskew split` makes them, or remove split from [sources] and a "
+            "validation split is made.",
+            column="split",
+            levels=names,
         )
     return Splits(train, validation, test)
 
@@ -210,12 +211,12 @@ def _first(names: Sequence[str], known: Sequence[str]) -> str | None:
 
 
 def settings_for(training: TrainingInputs) -> TrainSettings:
-    """The settings of the preset with what [learn] and [engine] say."""
+    """Return the settings of the preset, overridden by [learn] and [engine]."""
     from unskew.learn.presets import settings_of
 
     config = training.inputs.config
-    given: Mapping[str, Any] = config.learn.settings()
-    options = {name: value for name, value in given.items() if name not in _NOT_OF_TRAINING}
+    learn: Mapping[str, Any] = config.learn.settings()
+    options = {name: value for name, value in learn.items() if name not in _NOT_OF_TRAINING}
     if config.learn.preset == "fast":
         options = _for_few_images(training.rows(training.splits.train).size, options)
     if training.columns:
@@ -224,11 +225,11 @@ def settings_for(training: TrainingInputs) -> TrainSettings:
 
 
 def _for_few_images(n: int, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Smaller batches and more epochs where the preset, made for 50,000 images, would take a dozen
-    steps; what is given stays.
+    """Return smaller batches and more epochs for few images; options that are set stay.
 
-    Batches of n/32 images, a power of two from 32 to 512; epochs for about as many steps as the
-    preset takes on 50,000 images, 4 to 40.
+    The preset is made for 50,000 images and would take a dozen steps on few. Batches of n/32
+    images, a power of two from 32 to 512; 4 to 40 epochs, for about as many steps as the preset
+    takes on 50,000 images.
     """
     batch = int(options.get("batch", min(_BATCH, max(32, 2 ** int(np.log2(max(n, 32) / 32))))))
     epochs = int(

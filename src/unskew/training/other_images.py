@@ -1,6 +1,4 @@
-"""Other images with a trained run: prepared as its own were, scored by its model, judged with
-intervals.
-"""
+"""Other images with a trained run: prepared as its own were, scored by its model, evaluated."""
 
 from __future__ import annotations
 
@@ -32,8 +30,8 @@ from unskew.training.scores import prediction_frame
 
 _ALL = "all images"
 _NO_WEIGHTS = (
-    "Every image counts the same: these images have no weights, so the figures speak of "
-    "them, not of the target."
+    "Every image counts the same: these images have no weights, so the figures describe "
+    "them, not the target."
 )
 
 
@@ -51,13 +49,14 @@ def evaluate_images(
     jobs: int | None = None,
     progress: bool | None = None,
 ) -> Evaluation:
-    """Judge images that were no part of a run by its model; labels are joined to the run's classes
-    by name.
+    """Evaluate the model of a run on images that were no part of it.
+
+    Labels are matched to the run's classes by name.
 
     Parameters
     ----------
-    folder : what `unskew train` wrote; nothing else of the run is needed, but the module of a model
-        of your own.
+    folder : what `unskew train` wrote; of the rest of the run only the module of a model of your
+        own is needed.
     places : folders of images or tables, as for `unskew describe`.
     arm : which model, of several; default: the one that the run is about.
     save : a table for the predictions, CSV or Parquet by its name.
@@ -80,7 +79,7 @@ def evaluate_images(
         _save(frame, save)
     roles = [role for role in ("id", "source", "label", "group") if role in pool.frame.columns]
     private, bins = run_rules(out)
-    found = evaluate_predictions(
+    evaluation = evaluate_predictions(
         pool.frame[roles].assign(
             label=truth, source=pool.frame["source"].astype(str), sample_weight=1.0
         ),
@@ -94,11 +93,11 @@ def evaluate_images(
         regression=False,
         private=private,
     )
-    return _told(found, out, name, pool)
+    return _with_origin(evaluation, out, name, pool)
 
 
 def _settings(out: Path) -> RunConfig:
-    """Those of the run; its data need not be there any more."""
+    """Read the settings of the run; its data need not exist any more."""
     try:
         return read_config(out / "run.toml", check_paths=False)
     except InvalidConfigError:
@@ -110,11 +109,15 @@ def _chosen_arm(record: dict[str, Any], arm: str | None) -> str:
     if arm is not None and arm not in names:
         raise ConfigError(
             f"the run has no arm {arm!r}; it trained "
-            f"{first_few(names, 12)}.{did_you_mean(arm, names)}"
+            f"{first_few(names, 12)}.{did_you_mean(arm, names)}",
+            option="--arm",
+            value=arm,
+            allowed=names,
         )
     if record["status"] != "finished":
         raise DataError(
-            "the training is not finished: `unskew train run.toml -o OUT --resume` goes on with it."
+            "the training is not finished: `unskew train run.toml -o OUT --resume` continues it.",
+            option="--resume",
         )
     return str(arm or record["arm"])
 
@@ -123,15 +126,19 @@ def _check_save(save: Path | None, overwrite: bool) -> None:
     if save is None:
         return
     if save.suffix.lower() not in (".csv", ".parquet"):
-        raise ConfigError(f"predictions are saved as .csv or .parquet; got {str(save)!r}.")
+        raise ConfigError(
+            f"predictions are saved as .csv or .parquet; got {str(save)!r}.", path=str(save)
+        )
     if not save.absolute().parent.is_dir():
         raise ConfigError(
-            f"{str(save)!r} cannot be written: there is no folder {str(save.parent)!r}. Make it "
-            "first."
+            f"{str(save)!r} cannot be written: there is no folder {str(save.parent)!r}. Create it "
+            "first.",
+            path=str(save.parent),
         )
     if save.exists() and not overwrite:
         raise ConfigError(
-            f"{str(save)!r} is there already. Add --overwrite to replace it, or give another name."
+            f"{str(save)!r} exists already. Add --overwrite to replace it, or give another name.",
+            path=str(save),
         )
 
 
@@ -139,21 +146,25 @@ def _save(frame: Any, save: Path) -> None:
     if save.suffix.lower() == ".parquet":
         write_frame(frame, save)
         return
-    with written_whole(save) as beside:
-        frame.to_csv(beside, index=False)
+    with written_whole(save) as temporary:
+        frame.to_csv(temporary, index=False)
 
 
 def _check_labels(pool: Pool, classes: Sequence[str]) -> None:
-    """Every label is a class of the run; said before any image is opened."""
-    found, label_n = read_classes(pool, least=1)
-    unknown = [name for name in found if name not in classes]
+    """Refuse labels that are no class of the run, before any image is opened."""
+    labels, label_n = read_classes(pool, least=1)
+    unknown = [name for name in labels if name not in classes]
     if unknown:
-        count = int(np.isin(label_n, [found.index(name) for name in unknown]).sum())
+        count = int(np.isin(label_n, [labels.index(name) for name in unknown]).sum())
         raise DataError(
             f"{count} of {len(pool)} images have labels that are no class of the run: "
             f"{first_few(unknown)}. Its classes are "
             f"{first_few(classes, 12)}.{did_you_mean(unknown[0], classes)} Write labels as the run "
-            "does, or leave these images out."
+            "does, or leave these images out.",
+            column="label",
+            levels=unknown,
+            allowed=list(classes),
+            count=count,
         )
 
 
@@ -165,7 +176,7 @@ def _prepared(
     jobs: int | None,
     progress: bool | None,
 ) -> tuple[Pool, npt.NDArray[Any]]:
-    """(the pool without unusable images, what the model takes)."""
+    """Return (the pool without unusable images, what the model takes)."""
     options: dict[str, Any] = {
         "jobs": jobs,
         "tolerance": config.sources.tolerance,
@@ -176,21 +187,20 @@ def _prepared(
         from unskew.represent.square_pixels import square_images
 
         if pool.images is None:
-            raise DataError("the model takes pixels, and what was named is a table without images.")
+            raise DataError("the model needs pixels, but this is a table without images.")
         squared, X = square_images(pool, how["size"], how["resize"], progress=progress, **options)
         options.pop("max_pixels")
         return hash_images(squared, progress=progress, **options), X
     if how["features"]:
         if pool.images is None:
-            raise DataError(
-                "the model takes features of images, and what was named is a table without images."
-            )
+            raise DataError("the model needs features of images, but this is a table without them.")
         pool = represent_alike(pool, config.features(), out, progress=progress, **options)
     lacking = [name for name in how["columns"] if name not in pool.frame.columns]
     if lacking:
         raise DataError(
-            f"the model takes {len(how['columns'])} numbers of each image, and these images lack "
-            f"{first_few(lacking)}."
+            f"the model needs {len(how['columns'])} numbers of each image, and these images lack "
+            f"{first_few(lacking)}.",
+            columns=lacking,
         )
     return pool, pool.frame[how["columns"]].to_numpy(dtype=np.float32)
 
@@ -206,24 +216,24 @@ def _scores(
     model = load_trained(out / ARMS_FOLDER / arm)
     if list(model.classes) != list(record["classes"]):
         raise DataError(
-            f"the model in {ARMS_FOLDER}/{arm} has other classes than training.json says; was one "
-            "of them replaced?"
+            f"the model in {ARMS_FOLDER}/{arm} has other classes than training.json; was one of "
+            "them replaced?",
+            levels=list(model.classes),
+            allowed=list(record["classes"]),
         )
     score_nm = model.scores(X, progress=progress)
     offsets = record["arms"][arm]
     if offsets is None:
         return score_nm
-    return adjust_scores(
-        score_nm,
-        np.array([np.inf if each == "never" else each for each in offsets], dtype=np.float64),
-    )
+    offset_m = [np.inf if value == "never" else value for value in offsets]
+    return adjust_scores(score_nm, np.array(offset_m, dtype=np.float64))
 
 
-def _told(found: Evaluation, out: Path, arm: str, pool: Pool) -> Evaluation:
-    """With notes that fit images without weights, and where the figures come from."""
+def _with_origin(evaluation: Evaluation, out: Path, arm: str, pool: Pool) -> Evaluation:
+    """Add where the figures come from, and notes that fit images without weights."""
     notes = [
         _NO_WEIGHTS,
-        *[note for note in found.notes if "These weights have no splits" not in note],
+        *[note for note in evaluation.notes if "These weights have no splits" not in note],
     ]
     seen = _seen_before(out, pool)
     if seen:
@@ -237,7 +247,7 @@ def _told(found: Evaluation, out: Path, arm: str, pool: Pool) -> Evaluation:
         "model": fingerprint_file(model) if model.is_file() else "unknown",
     }
     origin = {"arm": arm, "fingerprints": fingerprints, "versions": find_versions(("torch",))}
-    return replace(found, notes=tuple(notes), origin=origin, split=_ALL)
+    return replace(evaluation, notes=tuple(notes), origin=origin, split=_ALL)
 
 
 def _seen_before(out: Path, pool: Pool) -> int:

@@ -1,5 +1,6 @@
-"""Principal components of a run, kept for other images: theirs would be other components, and mean
-other things to the model.
+"""Principal components of a run, kept for other images.
+
+Components fitted to other images would mean other things to the model.
 """
 
 from __future__ import annotations
@@ -29,10 +30,10 @@ _log = logging.getLogger(__name__)
 
 
 def write_projections(inputs: Inputs, out: Path, *, progress: bool | None = None) -> None:
-    """projections.npz: the components of every embedding of the run; no file where there is none.
+    """Write projections.npz, the components of every embedding of the run, if there is any.
 
-    They are fitted again to what the network gave, which the cache holds, on the same images: pool
-    and sample of the target, in order.
+    They are fitted again to the output of the network, which is in the cache, on the same images:
+    pool and sample of the target, in order.
     """
     config = inputs.config
     if not config.represent.features:
@@ -49,29 +50,32 @@ def write_projections(inputs: Inputs, out: Path, *, progress: bool | None = None
         "progress": progress,
     }
     arrays: dict[str, Any] = {}
-    for one in embeddings:
-        parts = [compute_rows(pool, _plain(one), tolerance=1.0, **options)[1] for pool in pools]
+    for embedding in embeddings:
+        plain = _plain(embedding)
+        parts = [compute_rows(pool, plain, tolerance=1.0, **options)[1] for pool in pools]
         rows = np.concatenate(parts) if len(parts) > 1 else parts[0]
-        starts = range(0, len(rows), _BLOCK)
         fitted = fit_projection(
-            (rows[start : start + _BLOCK] for start in starts), one.components, whiten=one.whiten
+            (rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK)),
+            embedding.components,
+            whiten=embedding.whiten,
         )
-        _check_same(fitted, one, inputs.pool, parts[0])
-        arrays |= _arrays(one.name, fitted)
-    with written_whole(out / PROJECTIONS) as beside, beside.open("wb") as file:
+        _check_same(fitted, embedding, inputs.pool, parts[0])
+        arrays |= _arrays(embedding.name, fitted)
+    with written_whole(out / PROJECTIONS) as temporary, temporary.open("wb") as file:
         np.savez(file, **arrays)
 
 
-def _check_same(fitted: Projection, one: Embedding, pool: Pool, rows: Any) -> None:
-    """The components must be those that the model is trained on."""
-    known = pool.frame[list(one.columns)].to_numpy(dtype=np.float64)
-    found = fitted.project(rows[: len(pool)])
-    if found.shape != known.shape or not np.allclose(
-        found, known, rtol=1e-5, atol=1e-6 * max(1.0, float(np.abs(known).max(initial=0.0)))
+def _check_same(fitted: Projection, embedding: Embedding, pool: Pool, rows: Any) -> None:
+    """Refuse components that differ from those that the model is trained on."""
+    known = pool.frame[list(embedding.columns)].to_numpy(dtype=np.float64)
+    again = fitted.project(rows[: len(pool)])
+    if again.shape != known.shape or not np.allclose(
+        again, known, rtol=1e-5, atol=1e-6 * max(1.0, float(np.abs(known).max(initial=0.0)))
     ):
         raise DataError(
-            f"the components of {one.name} cannot be computed again: did images change while the "
-            "run was reading them?"
+            f"the components of {embedding.name} cannot be computed again: did images change "
+            "while the run was reading them?",
+            columns=list(embedding.columns),
         )
 
 
@@ -79,9 +83,9 @@ def _projected(representations: Sequence[Representation]) -> list[Embedding]:
     return [one for one in representations if isinstance(one, Embedding) and one.components > 0]
 
 
-def _plain(one: Embedding) -> Embedding:
-    """What the network gives, without components."""
-    return replace(one, components=0, whiten=False)
+def _plain(embedding: Embedding) -> Embedding:
+    """Return the embedding as the network gives it, without components."""
+    return replace(embedding, components=0, whiten=False)
 
 
 def _arrays(name: str, fitted: Projection) -> dict[str, Any]:
@@ -96,11 +100,12 @@ def _arrays(name: str, fitted: Projection) -> dict[str, Any]:
 
 
 def read_projection(path: Path, name: str) -> Projection:
-    """The components of one embedding of a run."""
+    """Read the components of one embedding of a run."""
     if not path.is_file():
         raise DataError(
-            f"{path} is not there: it holds the principal components that the model was trained "
-            "on. `unskew train` writes it."
+            f"there is no {path}, which contains the principal components that the model was "
+            "trained on. `unskew train` writes it.",
+            path=str(path),
         )
     with np.load(path, allow_pickle=False) as stored:
         mean_d, axis_cd, variance_c, numbers = (
@@ -122,8 +127,9 @@ def represent_alike(
     progress: bool | None = None,
     cache: str | os.PathLike[str] | None = None,
 ) -> Pool:
-    """The features of a run for other images, with the components of the run; the column
-    ``content`` among them.
+    """Compute the features of a run for other images, with the components of the run.
+
+    The column ``content`` is among them.
     """
     options: dict[str, Any] = {
         "jobs": jobs,
@@ -134,10 +140,11 @@ def represent_alike(
     }
     representations = read_representations(features)
     embeddings = _projected(representations)
-    for one in embeddings:
-        pool, rows = compute_rows(pool, _plain(one), **options)
-        values = read_projection(out / PROJECTIONS, one.name).project(rows)
-        pool = pool.with_columns({name: values[:, at] for at, name in enumerate(one.columns)})
+    for embedding in embeddings:
+        pool, rows = compute_rows(pool, _plain(embedding), **options)
+        values = read_projection(out / PROJECTIONS, embedding.name).project(rows)
+        columns = {name: values[:, at] for at, name in enumerate(embedding.columns)}
+        pool = pool.with_columns(columns)
     others = [one for one in representations if one not in embeddings]
     if others:
         return represent_images(pool, others, content=True, **options)

@@ -1,8 +1,7 @@
-"""Weighted training from a configuration: images in, weights as `unskew weigh` computes them, a
-model with its metrics and its card out.
+"""Weighted training from a configuration: a model with its metrics and its card.
 
-`prepare_training` reads and weighs, `run_training` trains and judges; both together are `unskew
-train`.
+`prepare_training` reads and weighs as `unskew weigh` does, `run_training` trains and evaluates;
+both together are `unskew train`.
 """
 
 from __future__ import annotations
@@ -80,26 +79,27 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-def override_learn(config: RunConfig, given: Mapping[str, Any]) -> RunConfig:
-    """The configuration with what the command line says of [learn]; keys of the file that go with
-    another model are left out, and named.
+def override_learn(config: RunConfig, options: Mapping[str, Any]) -> RunConfig:
+    """Let options of the command line override [learn]; None: not set.
+
+    Keys of the file that belong to another kind of model are left out, with a warning.
     """
-    said = {name: value for name, value in given.items() if value is not None}
-    unread = unread_keys(config.learn.settings() | said)
-    for name, what in unread.items():
-        if name in said:
-            raise ConfigError(f"--{name} goes with {what}: leave it out.")
-    if said and unread:
+    overridden = {name: value for name, value in options.items() if value is not None}
+    unread = unread_keys(config.learn.settings() | overridden)
+    for name, owner in unread.items():
+        if name in overridden:
+            raise ConfigError(f"--{name} goes with {owner}: leave it out.", option=f"--{name}")
+    if overridden and unread:
         log.warning(
             "[learn] of the configuration has keys for another kind of model than this one, which "
             "are left out: %s.",
             ", ".join(unread),
         )
-    return with_settings(config, "learn", said, without=unread)
+    return with_settings(config, "learn", overridden, without=unread)
 
 
 def require_torch() -> None:
-    """Said before images are read and weighed."""
+    """Refuse, before images are read and weighed, to train without PyTorch and Lightning."""
     for name in ("torch", "lightning"):
         try:
             __import__(name)
@@ -108,7 +108,7 @@ def require_torch() -> None:
 
 
 def _check_device(config: RunConfig) -> None:
-    """A graphics card that is not there is missed before images are read and weighed."""
+    """Refuse, before images are read and weighed, a device that does not exist."""
     from unskew.learn.trained_model import found_device
 
     if config.learn.device is not None:
@@ -223,9 +223,7 @@ def _start_record(
 
 
 def _try_network(settings: TrainSettings, training: TrainingInputs) -> None:
-    """A network that cannot be made, or whose output has another size than the classes, is an error
-    before anything is weighed.
-    """
+    """Refuse, before anything is weighed, a network that cannot be made or has other outputs."""
     from unskew.learn.model_zoo import make_network
 
     shape: tuple[int, ...] = training.X.shape[1:]
@@ -241,9 +239,7 @@ def _offset(value: float) -> float | str:
 def run_training(
     prepared: Preparation, *, progress: bool | None = None, replicates: int = 1000
 ) -> TrainingResult:
-    """Train every arm, judge them on the held-out split, write predictions, metrics, history and
-    card.
-    """
+    """Train every arm, evaluate them on the held-out split, and write the results."""
     from unskew.learn.train import train_model
 
     training, out = prepared.training, prepared.out
@@ -310,13 +306,13 @@ def _write_results(
 
 
 def write_history(path: Path, models: Mapping[str, TrainedModel]) -> None:
-    """history.csv: one row for each arm and epoch, epochs counted from 1."""
+    """Write history.csv: one row for each arm and epoch, epochs counted from 1."""
     import pandas as pd
 
     rows = [
-        {"arm": name, **each, "epoch": int(each["epoch"]) + 1}
+        {"arm": name, **epoch, "epoch": int(epoch["epoch"]) + 1}
         for name, model in models.items()
-        for each in model.history
+        for epoch in model.history
     ]
-    with written_whole(path) as beside:
-        pd.DataFrame(rows or {"arm": [], "epoch": []}).to_csv(beside, index=False)
+    with written_whole(path) as temporary:
+        pd.DataFrame(rows or {"arm": [], "epoch": []}).to_csv(temporary, index=False)

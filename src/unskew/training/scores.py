@@ -1,6 +1,4 @@
-"""How good the trained models are on images that they have not seen: predictions, metrics with
-intervals, arms compared.
-"""
+"""How good the trained models are on held-out images: predictions, metrics, arms compared."""
 
 from __future__ import annotations
 
@@ -13,6 +11,7 @@ import numpy as np
 from unskew.evaluation.bootstrap import MetricValue
 from unskew.evaluation.cells import Cell
 from unskew.evaluation.predictions import Evaluation, evaluate_predictions
+from unskew.files.plain_json import json_value
 from unskew.records import Floats
 from unskew.runs.output import features_table
 from unskew.training.inputs import TrainingInputs
@@ -31,8 +30,8 @@ class Scores:
     evaluations : of every arm.
     gains : for every other arm, main − other of every metric, paired on the same draws.
     predictions : of every arm: id, y, prediction, score_<class>.
-    part_only : what the figures speak of, where the held-out split has no image of some strata of
-        the target; empty: of all of it.
+    part_only : which part of the target the figures cover, where the held-out split has no image of
+        some strata of it; empty: all of it.
     """
 
     main: str
@@ -42,26 +41,22 @@ class Scores:
     part_only: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """What metrics.json holds: the evaluation of the main arm as `unskew evaluate` writes it,
-        and the arms side by side.
-        """
-        from unskew.files.plain_json import json_value
+        """Return what metrics.json contains.
 
-        each = {name: found.to_dict() for name, found in self.evaluations.items()}
+        The evaluation of the main arm as `unskew evaluate` writes it, and the arms side by side.
+        """
+        records = {name: evaluation.to_dict() for name, evaluation in self.evaluations.items()}
         arms = {
             name: {
-                "overall": found["overall"],
-                "worst": {part["column"]: part["worst"] for part in found["breakdowns"]},
+                "overall": record["overall"],
+                "worst": {part["column"]: part["worst"] for part in record["breakdowns"]},
             }
-            for name, found in each.items()
+            for name, record in records.items()
         }
-        gains = {
-            name: {metric: _plain(figure) for metric, figure in (cell.difference or {}).items()}
-            for name, cell in self.gains.items()
-        }
-        notes = [*([self.part_only] if self.part_only else []), *each[self.main]["notes"]]
+        gains = {name: cell.difference or {} for name, cell in self.gains.items()}
+        notes = [*([self.part_only] if self.part_only else []), *records[self.main]["notes"]]
         return {
-            **each[self.main],
+            **records[self.main],
             "notes": notes,
             "arm": self.main,
             "arms": arms,
@@ -69,7 +64,7 @@ class Scores:
         }
 
     def accuracy(self, arm: str) -> MetricValue:
-        """Of all held-out images, weighted to the target."""
+        """Return the accuracy on all held-out images, weighted to the target."""
         return self.evaluations[arm].overall.figures["accuracy"]
 
     @property
@@ -78,35 +73,26 @@ class Scores:
         return self.evaluations[self.main].split.strip().lower() not in ("test", "testing")
 
     def worst(self, arm: str) -> tuple[str, MetricValue] | None:
-        """(what, smallest accuracy of its cells): of the last column asked for, else of the
-        classes, else of the sources.
+        """Return the name of a breakdown, and the smallest accuracy of its cells.
+
+        It is that of the last column that was asked for, else of the classes, else of the sources.
         """
         parts = [part for part in self.evaluations[arm].breakdowns if part.worst is not None]
         order = [
             *[part for part in parts if part.column not in ("source", "label", "y")][::-1],
             *parts[::-1],
         ]
-        called = {"y": "class", "label": "class"}
-        return next(
-            (
-                (called.get(part.column, part.column), part.worst)
-                for part in order
-                if part.worst is not None
-            ),
-            None,
-        )
-
-
-def _plain(figure: MetricValue) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return asdict(figure)
+        names = {"y": "class", "label": "class"}
+        for part in order:
+            if part.worst is not None:
+                return names.get(part.column, part.column), part.worst
+        return None
 
 
 def prediction_frame(
     ids: Any, truth: Any, classes: Sequence[str], score_nm: Floats
 ) -> pd.DataFrame:
-    """id, y, prediction and score_<class>, as `unskew evaluate --predictions` reads them."""
+    """Return id, y, prediction and score_<class>, as `unskew evaluate --predictions` reads them."""
     import pandas as pd
 
     frame = pd.DataFrame({"id": list(ids)})
@@ -119,7 +105,7 @@ def prediction_frame(
 
 
 def held_out_predictions(training: TrainingInputs, score_nm: Floats) -> pd.DataFrame:
-    """The predictions of the held-out split."""
+    """Return the predictions of the held-out split as a table."""
     rows = training.rows(training.splits.held_out)
     names = np.array(training.classes, dtype=object)
     return prediction_frame(
@@ -139,11 +125,10 @@ def judge_arms(
     replicates: int = 1000,
     part_only: str = "",
 ) -> Scores:
-    """Every arm on the held-out split, with the weights of the run; every arm but the main one also
-    beside that.
+    """Evaluate every arm on the held-out split with the weights of the run, and compare them.
 
-    The same call as `unskew evaluate OUT --predictions OUT/predictions.parquet` makes, so that both
-    give the same numbers.
+    It makes the same call as `unskew evaluate OUT --predictions OUT/predictions.parquet`, so that
+    both give the same numbers.
     """
     config = training.inputs.config
     options: dict[str, Any] = {
@@ -154,7 +139,7 @@ def judge_arms(
         "private": config.report.privacy == "aggregate",
         "replicates": replicates,
     }
-    found = {
+    evaluations = {
         name: evaluate_predictions(table, frame, **options) for name, frame in predictions.items()
     }
     others = [name for name in predictions if name != main]
@@ -164,12 +149,13 @@ def judge_arms(
         ).overall
         for name in others
     }
-    return Scores(main, found, gains, predictions, part_only)
+    return Scores(main, evaluations, gains, predictions, part_only)
 
 
 def try_judging(training: TrainingInputs, table: pd.DataFrame) -> None:
-    """What cannot be judged, such as by a column that is not there, is an error before the training
-    and not hours later.
+    """Evaluate made-up predictions, so that what cannot be evaluated fails before the training.
+
+    An example is a column of [learn] by that does not exist.
     """
     rows, classes = training.rows(training.splits.held_out), len(training.classes)
     alike = held_out_predictions(training, np.full((rows.size, classes), 1.0 / classes))
@@ -177,7 +163,7 @@ def try_judging(training: TrainingInputs, table: pd.DataFrame) -> None:
 
 
 def breakdown_columns(training: TrainingInputs) -> tuple[str, ...]:
-    """What [learn] by asks for, else the attributes of the target beside the label: its strata."""
+    """Return the columns of [learn] by, else the target's strata if they are not labels alone."""
     asked = training.inputs.config.learn.by
     if asked:
         return tuple(asked)
