@@ -11,8 +11,8 @@ import numpy as np
 
 from unskew.evaluation.metrics import EXTREMES, SHARES, Metrics, figures_of_data, join_replicates
 from unskew.records import Codes, Floats, Ints
-from unskew.weigh.sampling_units import Units, find_units
 from unskew.weigh.bootstrap import draw_counts
+from unskew.weigh.sampling_units import Units, find_units
 
 # Fewer effective units than this behind a figure are said to be few: the interval itself is then a
 # rough one.
