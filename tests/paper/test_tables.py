@@ -300,7 +300,7 @@ def test_the_page_says_where_its_numbers_come_from(computed: Path) -> None:
     )
     assert "Commit " in page
     assert "the seeds 0 … 1" in page
-    assert "17 of 17 cells are there" in page
+    assert "17 of 17 cells" in page
     assert "91.02 ± 1.64" in page
     assert str(computed) not in page
     assert "### Beyond the article: accuracy of the worst class" in page
