@@ -55,15 +55,15 @@ def _population(seed: int, n: int = 20_000, n_classes: int = 10) -> tuple[np.nda
 
 def _moments(x: np.ndarray, population: np.ndarray) -> dict[str, tuple[np.ndarray, float, float]]:
     """First and second moments of every feature, and the products of neighbours."""
-    found = {}
+    truths = {}
     for j in range(x.shape[1]):
         for name, drawn, whole in (
             (f"x{j}", x[:, j], population[:, j]),
             (f"x{j}²", x[:, j] ** 2, population[:, j] ** 2),
             (f"x{j} x{j - 1}", x[:, j] * x[:, j - 1], population[:, j] * population[:, j - 1]),
         ):
-            found[name] = (drawn, float(whole.mean()), float(whole.std()))
-    return found
+            truths[name] = (drawn, float(whole.mean()), float(whole.std()))
+    return truths
 
 
 def classes(seed: int) -> Case:
@@ -303,15 +303,15 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--only", nargs="*", choices=list(CASES), default=list(CASES))
     parser.add_argument("--verbose", action="store_true")
-    given = parser.parse_args()
+    options = parser.parse_args()
     print("| scenario | chosen | true family | ratio | naive pooling | picks | seconds |")
     print("|---|---|---|---|---|---|---|", flush=True)
-    for name in given.only:
+    for name in options.only:
         start = time.perf_counter()
         outcome = run_case(
             CASES[name],
-            range(given.seeds),
-            (lambda line: print(line, flush=True)) if given.verbose else lambda _: None,
+            range(options.seeds),
+            (lambda line: print(line, flush=True)) if options.verbose else lambda _: None,
         )
         picks = ", ".join(f"{pick} {count}" for pick, count in outcome.picks.most_common())
         beyond = "" if outcome.ratio <= BAR else " (above the bar)"

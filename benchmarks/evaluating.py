@@ -40,7 +40,7 @@ def measure(n: int, n_classes: int, replicates: int) -> float:
 
 if __name__ == "__main__":
     n, replicates = (
-        (int(given) for given in sys.argv[1:3]) if len(sys.argv) == 3 else (100_000, 500)
+        (int(argument) for argument in sys.argv[1:3]) if len(sys.argv) == 3 else (100_000, 500)
     )
     for n_classes in (2, 10):
         print(

@@ -98,12 +98,12 @@ def _data(recipe: Recipe) -> str:
     return " ".join((recipe.__doc__ or "").split()).rstrip(".")
 
 
-def _row(recipe: Recipe, found: Coverage, seconds: float) -> str:
+def _row(recipe: Recipe, coverage: Coverage, seconds: float) -> str:
     return (
-        f"| `{recipe.__name__}` | {_data(recipe)} | {found.n_sets:,} | {found.share:.1%} ± "
-        f"{found.error:.1%} | "
-        f"{found.bias / found.spread:+.2f} | {found.stderr / found.spread:.2f} | "
-        f"{1000 * seconds / found.n_sets:.0f} ms |"
+        f"| `{recipe.__name__}` | {_data(recipe)} | {coverage.n_sets:,} | {coverage.share:.1%} ± "
+        f"{coverage.error:.1%} | "
+        f"{coverage.bias / coverage.spread:+.2f} | {coverage.stderr / coverage.spread:.2f} | "
+        f"{1000 * seconds / coverage.n_sets:.0f} ms |"
     )
 
 
@@ -114,8 +114,8 @@ def _coverage_rows(
     yield "|---|---|---|---|---|---|---|"
     for recipe, estimate in chosen:
         start = time.process_time()
-        found = measure_coverage(recipe, n_sets, SEED, estimate)
-        yield _row(recipe, found, time.process_time() - start)
+        coverage = measure_coverage(recipe, n_sets, SEED, estimate)
+        yield _row(recipe, coverage, time.process_time() - start)
 
 
 def mean_rows(options: argparse.Namespace) -> Iterator[str]:

@@ -105,7 +105,7 @@ def measure_cores(pool: unskew.Pool, folder: Path, times: int) -> dict[str, list
     """All files in one run by one core and by two, in turn: a process takes a second or two to
     start, which counts.
     """
-    found: dict[str, list[Clock]] = defaultdict(list)
+    clocks: dict[str, list[Clock]] = defaultdict(list)
     for _ in range(times):
         for what, features in (("cheap", CHEAP), ("all", (*CHEAP, "noise"))):
             for cores, work in {
@@ -117,13 +117,13 @@ def measure_cores(pool: unskew.Pool, folder: Path, times: int) -> dict[str, list
                 ),
                 "two programs": halves(folder, len(pool), features),
             }.items():
-                found[f"{what}, {cores}"].append(clocked(work))
+                clocks[f"{what}, {cores}"].append(clocked(work))
                 print(
-                    f"{what}, {cores}: {found[f'{what}, {cores}'][-1][0]:.1f} s",
+                    f"{what}, {cores}: {clocks[f'{what}, {cores}'][-1][0]:.1f} s",
                     file=sys.stderr,
                     flush=True,
                 )
-    return found
+    return clocks
 
 
 def halves(folder: Path, n: int, features: tuple[str, ...]) -> Callable[[], object]:
@@ -138,21 +138,21 @@ def halves(folder: Path, n: int, features: tuple[str, ...]) -> Callable[[], obje
         )
         for first, last in ((0, n // 2), (n // 2, n))
     ]
-    for each in started:
-        assert each.stdout is not None
-        each.stdout.readline()
+    for process in started:
+        assert process.stdout is not None
+        process.stdout.readline()
 
     def go() -> None:
-        for each in started:
-            assert each.stdin is not None
-            each.stdin.write("\n")
-            each.stdin.flush()
-        for each in started:
-            assert each.stdout is not None
-            each.stdout.readline()
-        for each in started:
-            each.kill()
-            each.communicate()
+        for process in started:
+            assert process.stdin is not None
+            process.stdin.write("\n")
+            process.stdin.flush()
+        for process in started:
+            assert process.stdout is not None
+            process.stdout.readline()
+        for process in started:
+            process.kill()
+            process.communicate()
 
     return go
 
@@ -234,8 +234,8 @@ def cifar_rows(data: Path | None) -> list[Row]:
     border = np.ones((32, 32), dtype=bool)
     border[2:-2, 2:-2] = False
     border_hsv(images[:10])
-    found: list[np.ndarray] = []
-    ours = min(clocked(lambda: found.append(border_hsv(images))) for _ in range(5))
+    measured: list[np.ndarray] = []
+    ours = min(clocked(lambda: measured.append(border_hsv(images))) for _ in range(5))
     rows = []
     for how, loop in (
         ("each image whole", lambda image: rgb_to_hsv(image / 255)[border].mean(axis=0)),
@@ -243,7 +243,7 @@ def cifar_rows(data: Path | None) -> list[Row]:
     ):
         kept: list[np.ndarray] = []
         theirs = clocked(lambda loop=loop, kept=kept: kept.extend(loop(image) for image in images))
-        assert np.abs(np.array(kept) - found[0]).max() < 1e-12
+        assert np.abs(np.array(kept) - measured[0]).max() < 1e-12
         rows.append(
             Row(
                 f"{what}, {how}",

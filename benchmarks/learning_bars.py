@@ -61,20 +61,20 @@ class Summary:
 
 def summarize(records: Mapping[Key, Record], setting: str, arm: str) -> Summary | None:
     """Accuracy and the worst group's of each seed, over the seeds that are there."""
-    found = {
+    values = {
         key[1]: record for key, record in records.items() if key[0] == setting and key[2] == arm
     }
-    if not found:
+    if not values:
         return None
-    accuracy_s = np.array([record["accuracy"] for record in found.values()])
-    worst_s = np.array([min(record["by_group"]) for record in found.values()])
-    spread = 1 if len(found) > 1 else 0
+    accuracy_s = np.array([record["accuracy"] for record in values.values()])
+    worst_s = np.array([min(record["by_group"]) for record in values.values()])
+    spread = 1 if len(values) > 1 else 0
     return Summary(
         accuracy_s.mean(),
         accuracy_s.std(ddof=spread),
         worst_s.mean(),
         worst_s.std(ddof=spread),
-        tuple(sorted(found)),
+        tuple(sorted(values)),
     )
 
 
@@ -107,7 +107,7 @@ class Outcome:
         """Does each of the three intervals hold what came true? With ``truth_errs`` widened by the
         error of the truth itself.
         """
-        found = []
+        inside = []
         for name in NAMES:
             half = (self.forecast[name]["high"] - self.forecast[name]["low"]) / 2.0
             stderr, further = (
@@ -116,21 +116,21 @@ class Outcome:
             )
             quantile = half / stderr if stderr > 0 else NORMAL
             # Equal weights make the gain exactly 0, in forecast and truth.
-            found.append(
+            inside.append(
                 abs(self.error(name)) <= quantile * float(np.hypot(stderr, further)) + 1e-9
             )
-        return found
+        return inside
 
     def widths(self) -> list[float]:
         return [self.forecast[name]["high"] - self.forecast[name]["low"] for name in NAMES]
 
 
 def pair_up(
-    forecasts: Mapping[Key, Record], truths: Mapping[Key, Record], place: str
+    forecasts: Mapping[Key, Record], truths: Mapping[Key, Record], measured_on: str
 ) -> list[Outcome]:
     """Forecasts whose truth is there, on the ``place`` "population" or "test"."""
     return [
-        Outcome(*key, forecast, truths[key][place])
+        Outcome(*key, forecast, truths[key][measured_on])
         for key, forecast in forecasts.items()
         if key in truths
     ]
@@ -148,15 +148,19 @@ class Bar:
 
 def forecast_bars(outcomes: Sequence[Outcome]) -> list[Bar]:
     """The requirements on forecasts, over all settings and seeds."""
-    decided = [each for each in outcomes if abs(each.true("gain")) > 1.0]
-    right = sum((each.predicted("gain") > 0) == (each.true("gain") > 0) for each in decided)
-    error = float(np.mean([abs(each.error("gain")) for each in outcomes]))
-    gainful = [abs(each.error("gain")) for each in outcomes if each.true("gain") > 1.0]
+    decided = [outcome for outcome in outcomes if abs(outcome.true("gain")) > 1.0]
+    right = sum(
+        (outcome.predicted("gain") > 0) == (outcome.true("gain") > 0) for outcome in decided
+    )
+    error = float(np.mean([abs(outcome.error("gain")) for outcome in outcomes]))
+    gainful = [abs(outcome.error("gain")) for outcome in outcomes if outcome.true("gain") > 1.0]
     large = float(np.mean(gainful)) if gainful else 0.0
     arms = float(
-        np.mean([abs(each.error(name)) for each in outcomes for name in ("naive", "debiased")])
+        np.mean(
+            [abs(outcome.error(name)) for outcome in outcomes for name in ("naive", "debiased")]
+        )
     )
-    width = float(np.median([value for each in outcomes for value in each.widths()]))
+    width = float(np.median([value for outcome in outcomes for value in outcome.widths()]))
     return [
         Bar(
             "winner right where the true difference exceeds 1 point",
@@ -181,7 +185,7 @@ def forecast_bars(outcomes: Sequence[Outcome]) -> list[Bar]:
 
 
 def coverage_bar(what: str, outcomes: Sequence[Outcome], *, truth_errs: bool) -> Bar:
-    held_o3 = np.array([each.covered(truth_errs=truth_errs) for each in outcomes])
+    held_o3 = np.array([outcome.covered(truth_errs=truth_errs) for outcome in outcomes])
     share, by_kind = 100 * held_o3.mean(), 100 * held_o3.mean(axis=0)
     measured = (
         f"{share:.0f}% (naive {by_kind[0]:.0f}%, debiased {by_kind[1]:.0f}%, gain "

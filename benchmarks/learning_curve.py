@@ -69,9 +69,9 @@ def _mean_accuracy(
     """Over rotations of the folds: 2, 4 or 5 of them in turn."""
     count = round(share * _PARTS)
     rotations = range(_PARTS) if count < _PARTS else range(1)
-    found = []
+    accuracies = []
     for first in rotations:
         rows = np.flatnonzero((fold_n - first) % _PARTS < count)
         part = TrainingArm(arm.name, arm.index[rows], arm.weight[rows])
-        found.append(score_arm(part, features, setting, tol=1e-4).accuracy)
-    return float(np.mean(found))
+        accuracies.append(score_arm(part, features, setting, tol=1e-4).accuracy)
+    return float(np.mean(accuracies))

@@ -61,13 +61,13 @@ def measure_network(data: Path, cache: Path, seeds: Sequence[int], results: Resu
                 else unskew.debias(draw.pool, bias, target, seed=seed).weight
             )
             ids = draw.pool.frame["id"].to_numpy()
-            given = TrainingData(
+            data = TrainingData(
                 train.images[draw.index], train.label[draw.index], train.classes, weight_n, ids
             )
             chosen = settings_of("fast", seed=seed, device="cpu", **SETTINGS_OF_ARM[arm])
-            place = cache / "learning-network" / f"{key}-{seed}-{arm}"
+            folder = cache / "learning-network" / f"{key}-{seed}-{arm}"
             trained = train_model(
-                given, chosen, place, resume=True, logs=False, watch=by_class(test)
+                data, chosen, folder, resume=True, logs=False, watch=by_class(test)
             )
             for epoch, row in enumerate(trained.history, start=1):
                 add_epoch(results, key, seed, arm, epoch, row, test)
@@ -77,13 +77,13 @@ def by_class(test: Sheets) -> dict[str, TrainingData]:
     """The test images of every class as a set of their own: the mean of ten accuracies is that of
     all, the lowest the worst class.
     """
-    found = {}
+    weights = {}
     for y, name in enumerate(test.classes):
         rows = np.flatnonzero(test.label == y)
-        found[name] = TrainingData(
+        weights[name] = TrainingData(
             test.images[rows], test.label[rows], test.classes, np.ones(rows.size), rows.astype(str)
         )
-    return found
+    return weights
 
 
 def add_epoch(

@@ -22,29 +22,32 @@ BASELINE_ARMS = ("class_balanced", "logit_adjustment", "subsample", "one_source"
 def write_learning_page(cache: Path, path: Path = PAGE) -> None:
     from learning import results_of
 
-    found = {
+    results = {
         part: results_of(part, cache).read()
         for part in ("probe", "samplers", "curve", "forecast", "truth", "network")
     }
-    probes = {key: record for key, record in found["probe"].items() if key[2] != "all"}
+    probes = {key: record for key, record in results["probe"].items() if key[2] != "all"}
     parts = [
-        header(found),
+        header(results),
         probe_section(probes),
-        sampler_section(found["samplers"]),
+        sampler_section(results["samplers"]),
         forecast_section(
-            *(pair_up(found["forecast"], found["truth"], place) for place in ("population", "test"))
+            *(
+                pair_up(results["forecast"], results["truth"], measured_on)
+                for measured_on in ("population", "test")
+            )
         ),
-        curve_section(found["curve"]),
-        network_section(found["network"]),
+        curve_section(results["curve"]),
+        network_section(results["network"]),
     ]
     write_page(path, "\n\n".join(part for part in parts if part) + "\n")
 
 
-def header(found: Mapping[str, Mapping[Key, Record]]) -> str:
+def header(results: Mapping[str, Mapping[Key, Record]]) -> str:
     commits = sorted(
         {
             record["commit"]
-            for records in found.values()
+            for records in results.values()
             for record in records.values()
             if "commit" in record
         }
@@ -85,7 +88,7 @@ def probe_section(probes: Mapping[Key, Record]) -> str:
         "| setting | arm | accuracy | asked for | met | worst group | asked for | met | seeds |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    for setting in (each.key for each in BEYOND):
+    for setting in (row.key for row in BEYOND):
         for arm in ("reference", "naive", "debiased", "box", "oracle", *BASELINE_ARMS):
             summary = summarize(probes, setting, arm)
             if summary is not None:
@@ -101,7 +104,7 @@ def probe_section(probes: Mapping[Key, Record]) -> str:
         "| setting | naive | debiased | difference | seeds |",
         "|---|---|---|---|---|",
     ]
-    for setting in (each.key for each in ARTICLE):
+    for setting in (row.key for row in ARTICLE):
         naive, debiased = (summarize(probes, setting, arm) for arm in ("naive", "debiased"))
         if naive is not None and debiased is not None:
             lines.append(
@@ -116,8 +119,8 @@ def better_baselines(probes: Mapping[Key, Record]) -> str:
     """Where a baseline beats the debiasing weights by more than their differences between seeds, in
     a sentence.
     """
-    found = []
-    for setting in (each.key for each in BEYOND):
+    lines = []
+    for setting in (row.key for row in BEYOND):
         debiased = summarize(probes, setting, "debiased")
         for arm in BASELINE_ARMS:
             other = summarize(probes, setting, arm)
@@ -127,13 +130,13 @@ def better_baselines(probes: Mapping[Key, Record]) -> str:
                 and other.accuracy - debiased.accuracy
                 > max(0.2, debiased.accuracy_sd, other.accuracy_sd)
             ):
-                found.append(
+                lines.append(
                     f"{arm} by {other.accuracy - debiased.accuracy:.1f} ({TITLES[setting]})"
                 )
-    if not found:
+    if not lines:
         return "None of them beats the debiasing weights."
     return (
-        f"Better than the debiasing weights: {'; '.join(found)}. Where sources differ in the "
+        f"Better than the debiasing weights: {'; '.join(lines)}. Where sources differ in the "
         "shares of classes alone, all images may keep "
         "their full weight and only the logits be shifted, which costs no effective images; where "
         "images of a class differ, too, that does "
@@ -172,9 +175,9 @@ def met_text(value: float, bar: float | None, arm: str, digits: int) -> str:
 
 
 def seeds_text(seeds: Iterable[int]) -> str:
-    found = sorted(seeds)
-    run = found == list(range(found[0], found[-1] + 1)) and len(found) > 2
-    return f"{found[0]}–{found[-1]}" if run else ", ".join(map(str, found))
+    ordered = sorted(seeds)
+    run = ordered == list(range(ordered[0], ordered[-1] + 1)) and len(ordered) > 2
+    return f"{ordered[0]}–{ordered[-1]}" if run else ", ".join(map(str, ordered))
 
 
 def sampler_section(records: Mapping[Key, Record]) -> str:
@@ -193,13 +196,13 @@ def sampler_section(records: Mapping[Key, Record]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for setting in dict.fromkeys(key[0] for key in records):
-        found = {
+        by_arm = {
             kind: by_seed(records, setting, kind) for kind in ("loss", "systematic", "multinomial")
         }
-        seeds = sorted(set.intersection(*(set(each) for each in found.values())))
+        seeds = sorted(set.intersection(*(set(values) for values in by_arm.values())))
         if seeds:
-            value = {kind: np.array([found[kind][seed] for seed in seeds]) for kind in found}
-            cells = [f"{each.mean():.2f}" for each in value.values()]
+            value = {kind: np.array([by_arm[kind][seed] for seed in seeds]) for kind in by_arm}
+            cells = [f"{values.mean():.2f}" for values in value.values()]
             cells += [
                 spread_text(value[kind] - value["loss"]) for kind in ("systematic", "multinomial")
             ]
@@ -209,11 +212,11 @@ def sampler_section(records: Mapping[Key, Record]) -> str:
 
 def by_seed(records: Mapping[Key, Record], setting: str, kind: str) -> dict[int, float]:
     """Mean accuracy of the arms of that kind, seed by seed."""
-    found: dict[int, list[float]] = {}
+    by_seed: dict[int, list[float]] = {}
     for (own, seed, arm), record in records.items():
         if own == setting and arm.split()[0] == kind:
-            found.setdefault(seed, []).append(record["accuracy"])
-    return {seed: float(np.mean(values)) for seed, values in found.items()}
+            by_seed.setdefault(seed, []).append(record["accuracy"])
+    return {seed: float(np.mean(values)) for seed, values in by_seed.items()}
 
 
 def spread_text(value_s: Any) -> str:
@@ -262,15 +265,16 @@ def forecast_section(outcomes: Sequence[Outcome], on_test: Sequence[Outcome]) ->
         "the population, were added when on seeds "
         "0–3 the plain count on the test images came out below 90%.",
         "",
-        "How the learning curve goes on, and what counts as an error, was settled on seeds 0–3. "
+        "The shape of the learning curve, and what counts as an error, was settled on seeds 0–3. "
         "The forecasts of this page are for seeds "
-        f"{seeds_text({each.seed for each in outcomes})}, which had no part in that, and none of "
-        "them has been left out.",
+        f"{seeds_text({outcome.seed for outcome in outcomes})}, which were not used for that; all "
+        "of them are shown.",
     ]
     lines += [
         "",
         f"{len(outcomes)} forecasts, each "
-        f"{np.median([each.forecast['cpu'] for each in outcomes]):.0f} s of one core (median; "
+        f"{np.median([outcome.forecast['cpu'] for outcome in outcomes]):.0f} s of one core "
+        "(median; "
         "fitting the "
         "bias model and checking its fit included). By setting, means over seeds, ± the standard "
         "error that forecasts state:",
@@ -281,7 +285,8 @@ def forecast_section(outcomes: Sequence[Outcome], on_test: Sequence[Outcome]) ->
     ]
     for setting in TITLES:
         own, test = (
-            [each for each in every if each.setting == setting] for every in (outcomes, on_test)
+            [outcome for outcome in every if outcome.setting == setting]
+            for every in (outcomes, on_test)
         )
         if own:
             lines.append(forecast_row(TITLES[setting], own, test))
@@ -295,7 +300,13 @@ def yes(met: bool) -> str:
 def mean_error(outcomes: Sequence[Outcome]) -> float:
     """Standard error of the measured accuracies."""
     return float(
-        np.mean([each.truth[name]["stderr"] for each in outcomes for name in ("naive", "debiased")])
+        np.mean(
+            [
+                outcome.truth[name]["stderr"]
+                for outcome in outcomes
+                for name in ("naive", "debiased")
+            ]
+        )
     )
 
 
@@ -305,21 +316,21 @@ def forecast_row(title: str, own: Sequence[Outcome], test: Sequence[Outcome]) ->
         predicted, true, on_test = (
             np.mean(values) for values in zip(*_three(own, test, name), strict=True)
         )
-        stderr = np.mean([each.forecast[name]["stderr"] for each in own])
+        stderr = np.mean([outcome.forecast[name]["stderr"] for outcome in own])
         cells += [
             f"{predicted:{sign}.1f} ± {stderr:.1f}",
             f"{true:{sign}.1f}",
             f"{on_test:{sign}.1f}",
         ]
-    return f"| {title} | {' | '.join(cells)} | {seeds_text(each.seed for each in own)} |"
+    return f"| {title} | {' | '.join(cells)} | {seeds_text(outcome.seed for outcome in own)} |"
 
 
 def _three(
     own: Sequence[Outcome], test: Sequence[Outcome], name: str
 ) -> list[tuple[float, float, float]]:
     return [
-        (each.predicted(name), each.true(name), other.true(name))
-        for each, other in zip(own, test, strict=True)
+        (outcome.predicted(name), outcome.true(name), other.true(name))
+        for outcome, other in zip(own, test, strict=True)
     ]
 
 
@@ -379,8 +390,8 @@ def network_section(records: Mapping[Key, Record]) -> str:
     for setting, seed, arm in dict.fromkeys(key[:3] for key in records):
         own = [records.get((setting, seed, arm, epoch)) for epoch in epochs]
         cells = [
-            "" if each is None else f"{each['accuracy']:.1f} ({min(each['by_group']):.0f})"
-            for each in own
+            "" if record is None else f"{record['accuracy']:.1f} ({min(record['by_group']):.0f})"
+            for record in own
         ]
         lines.append(f"| {TITLES[setting]} | {arm} | {seed} | {' | '.join(cells)} |")
     return "\n".join(lines)

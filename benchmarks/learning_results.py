@@ -20,14 +20,14 @@ class Results:
         self.path, self.keys = path, keys
 
     def read(self) -> dict[tuple[Any, ...], Record]:
-        found: dict[tuple[Any, ...], Record] = {}
+        records: dict[tuple[Any, ...], Record] = {}
         if self.path.exists():
             for line in self.path.read_text(encoding="utf-8").splitlines():
                 # The last line of a killed process may be cut short.
                 if line.endswith("}"):
                     record = json.loads(line)
-                    found[self.key(record)] = record
-        return found
+                    records[self.key(record)] = record
+        return records
 
     def key(self, record: Record) -> tuple[Any, ...]:
         return tuple(record[name] for name in self.keys)

@@ -74,5 +74,5 @@ def measure_truth(
 
 
 def _points(weight_n: Floats, value_n: Floats) -> dict[str, float]:
-    found = plain_mean(weight_n, value_n, np.arange(value_n.size))
-    return {"value": 100 * found.value, "stderr": 100 * found.stderr}
+    estimate = plain_mean(weight_n, value_n, np.arange(value_n.size))
+    return {"value": 100 * estimate.value, "stderr": 100 * estimate.stderr}

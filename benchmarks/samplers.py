@@ -73,10 +73,10 @@ def measure(n: int) -> dict[str, Any]:
     """Seconds of set-up and of epochs by sampler, or the words of a refusal; and the peak memory of
     it all.
     """
-    found: dict[str, Any] = {name: {"setup": [], "epoch": []} for name in ("torch", *OURS)}
+    clocks: dict[str, Any] = {name: {"setup": [], "epoch": []} for name in ("torch", *OURS)}
     for _ in range(turns_for(n)):
         for name, make in makers(n).items():
-            if "refusal" in found[name]:
+            if "refusal" in clocks[name]:
                 continue
             start = time.perf_counter()
             sampler = make()
@@ -84,13 +84,13 @@ def measure(n: int) -> dict[str, Any]:
             try:
                 deque(sampler, maxlen=0)
             except RuntimeError as error:
-                found[name]["refusal"] = str(error).splitlines()[0]
+                clocks[name]["refusal"] = str(error).splitlines()[0]
                 continue
-            found[name]["setup"].append(made - start)
-            found[name]["epoch"].append(time.perf_counter() - made)
+            clocks[name]["setup"].append(made - start)
+            clocks[name]["epoch"].append(time.perf_counter() - made)
             del sampler
-    found["gigabytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return found
+    clocks["gigabytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return clocks
 
 
 def medians(times: dict[str, list[float]]) -> tuple[float, float]:
@@ -99,26 +99,26 @@ def medians(times: dict[str, list[float]]) -> tuple[float, float]:
     return statistics.median(times["epoch"]), statistics.median(first)
 
 
-def speeds(found: dict[str, Any]) -> list[float]:
+def speeds(clocks: dict[str, Any]) -> list[float]:
     """Relative to torch: systematic, its first epoch, multinomial, its first epoch."""
-    theirs = medians(found["torch"])
+    theirs = medians(clocks["torch"])
     return [
         their / our
         for name in OURS
-        for their, our in zip(theirs, medians(found[name]), strict=True)
+        for their, our in zip(theirs, medians(clocks[name]), strict=True)
     ]
 
 
-def row(n: int, found: dict[str, Any]) -> str:
-    refused = "refusal" in found["torch"]
-    cells = [f"{n:,}", "refused" if refused else seconds(medians(found["torch"])[0])]
-    for place, name in enumerate(OURS):
-        epoch, first = medians(found[name])
+def row(n: int, clocks: dict[str, Any]) -> str:
+    refused = "refusal" in clocks["torch"]
+    cells = [f"{n:,}", "refused" if refused else seconds(medians(clocks["torch"])[0])]
+    for at, name in enumerate(OURS):
+        epoch, first = medians(clocks[name])
         cells.append(f"{seconds(epoch)} (first {seconds(first)})")
         cells.append(
             "–"
             if refused
-            else "{:.1f} × (first {:.1f} ×)".format(*speeds(found)[2 * place : 2 * place + 2])
+            else "{:.1f} × (first {:.1f} ×)".format(*speeds(clocks)[2 * at : 2 * at + 2])
         )
     return "| " + " | ".join(cells) + " |"
 
@@ -133,14 +133,14 @@ def seconds(value: float) -> str:
     )
 
 
-def page(found: dict[int, dict[str, Any]]) -> str:
+def page(results: dict[int, dict[str, Any]]) -> str:
     head = (
         "| images | torch | ours, systematic | speed relative to torch | ours, multinomial | "
         "speed relative to torch |"
     )
-    lines = [head, "|---:|---:|---:|---:|---:|---:|", *(row(n, one) for n, one in found.items())]
+    lines = [head, "|---:|---:|---:|---:|---:|---:|", *(row(n, one) for n, one in results.items())]
     ratios = [
-        ratio for one in found.values() if "refusal" not in one["torch"] for ratio in speeds(one)
+        ratio for one in results.values() if "refusal" not in one["torch"] for ratio in speeds(one)
     ]
     commit = (
         subprocess.run(
@@ -153,9 +153,9 @@ def page(found: dict[int, dict[str, Any]]) -> str:
         turns=turns_for(0),
         slower=sum(ratio < 1 for ratio in ratios),
         compared=len(ratios),
-        largest=max(found),
-        memory=found[max(found)]["gigabytes"],
-        weights=max(found) * 8 / 2**30,
+        largest=max(results),
+        memory=results[max(results)]["gigabytes"],
+        weights=max(results) * 8 / 2**30,
         date=datetime.date.today().isoformat(),
         commit=commit,
         machine=f"{platform.machine()}, {os.cpu_count()} cores",
@@ -176,7 +176,7 @@ def main() -> None:
     if asked.measure:
         print(json.dumps(measure(asked.measure)))
         return
-    found: dict[int, dict[str, Any]] = {}
+    results: dict[int, dict[str, Any]] = {}
     for n in asked.sizes:
         done = subprocess.run(
             [sys.executable, __file__, "--measure", str(n)],
@@ -184,12 +184,12 @@ def main() -> None:
             text=True,
             check=True,
         )
-        found[n] = json.loads(done.stdout)
-        print(row(n, found[n]), file=sys.stderr, flush=True)
+        results[n] = json.loads(done.stdout)
+        print(row(n, results[n]), file=sys.stderr, flush=True)
     if asked.output is None:
-        print(page(found))
+        print(page(results))
     else:
-        asked.output.write_text(page(found), encoding="utf-8")
+        asked.output.write_text(page(results), encoding="utf-8")
 
 
 if __name__ == "__main__":

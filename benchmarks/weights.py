@@ -74,7 +74,7 @@ class Bench:
 
     def __init__(
         self,
-        found: dict[str, Library],
+        available: dict[str, Library],
         results: Results,
         limit: float,
         budget: float | None,
@@ -83,7 +83,7 @@ class Bench:
     ) -> None:
         self.only = only
         self.found, self.results, self.limit, self.budget, self.scratch = (
-            found,
+            available,
             results,
             limit,
             budget,
@@ -184,7 +184,7 @@ def check_directions(bench: Bench, n: int = 2000) -> None:
     (theta_d, _) = draw.truth["means"]
     path = bench.scratch / "direction.npz"
     draw.save(path)
-    found = {}
+    available = {}
     for method in (*OURS, *PEERS):
         if method.given != "sample" or method.library not in bench.found:
             continue
@@ -194,13 +194,13 @@ def check_directions(bench: Bench, n: int = 2000) -> None:
             rank = float(
                 np.corrcoef(np.argsort(np.argsort(weight)), np.argsort(np.argsort(log_ratio)))[0, 1]
             )
-            found[method.key] = {"moved": moved, "rank": rank}
+            available[method.key] = {"moved": moved, "rank": rank}
     ratio = np.exp(log_ratio)
-    found["truth"] = {
+    available["truth"] = {
         "moved": float(ratio @ draw.features @ theta_d / ratio.sum() / (theta_d @ theta_d)),
         "rank": 1.0,
     }
-    bench.results.add({"fact": "directions", "value": found})
+    bench.results.add({"fact": "directions", "value": available})
 
 
 def main() -> None:
@@ -278,11 +278,13 @@ def _command(words: list[str]) -> str:
 
 
 def measure(options: argparse.Namespace, results: Results) -> None:
-    found, missing = libraries(("skada", "adapt", "balance"))
+    available, missing = libraries(("skada", "adapt", "balance"))
     results.add({"fact": "missing", "value": missing})
     results.add({"fact": "command", "value": _command(sys.argv[1:])})
     with tempfile.TemporaryDirectory(prefix="unskew-weights-") as scratch:
-        bench = Bench(found, results, options.limit, options.budget, Path(scratch), options.methods)
+        bench = Bench(
+            available, results, options.limit, options.budget, Path(scratch), options.methods
+        )
         try:
             if "directions" not in results.facts:
                 check_directions(bench)
@@ -290,13 +292,15 @@ def measure(options: argparse.Namespace, results: Results) -> None:
                 for problem in options.problems or PROBLEMS:
                     bench.run(problem, n, range(options.seeds))
                 versions = {
-                    name: library.versions for name, library in found.items() if library.versions
+                    name: library.versions
+                    for name, library in available.items()
+                    if library.versions
                 }
                 results.add(
                     {"fact": "versions", "value": {**results.facts.get("versions", {}), **versions}}
                 )
         finally:
-            for library in found.values():
+            for library in available.values():
                 library.stop()
 
 

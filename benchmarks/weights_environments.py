@@ -143,12 +143,12 @@ def _confine() -> None:
 
 def libraries(names: tuple[str, ...]) -> tuple[dict[str, Library], dict[str, str]]:
     """Libraries by name, and the peers that could not be installed with the reason."""
-    found = {"unskew": Library("unskew", Path(sys.executable))}
+    libraries = {"unskew": Library("unskew", Path(sys.executable))}
     missing = {}
     for name in names:
         python, reason = install(name)
         if python is None:
             missing[name] = reason
         else:
-            found[name] = Library(name, python)
-    return found, missing
+            libraries[name] = Library(name, python)
+    return libraries, missing

@@ -121,7 +121,7 @@ def compare(ours: Cell, other: Cell) -> Comparison | None:
 
 def rivals(problem: str, ours: Method, cells: Mapping[str, Cell]) -> dict[str, Comparison]:
     """Peers with results, except those that are told the target's margin where ours is not."""
-    found = {}
+    peers = {}
     for method in methods_for(PROBLEMS[problem]):
         if (
             method.library == "unskew"
@@ -131,8 +131,8 @@ def rivals(problem: str, ours: Method, cells: Mapping[str, Cell]) -> dict[str, C
             continue
         comparison = compare(cells[ours.key], cells[method.key])
         if comparison is not None:
-            found[method.key] = comparison
-    return found
+            peers[method.key] = comparison
+    return peers
 
 
 @dataclass
@@ -286,8 +286,8 @@ def _versions(versions: Mapping[str, Mapping[str, str]]) -> str:
 
 
 def _commits(records: Mapping[Key, Mapping[str, Any]]) -> str:
-    found = {record["commit"] for record in records.values() if "commit" in record}
-    return ", ".join(sorted(found)) or "not recorded"
+    commits = {record["commit"] for record in records.values() if "commit" in record}
+    return ", ".join(sorted(commits)) or "not recorded"
 
 
 def _not_run(cells: Mapping[tuple[str, int], Mapping[str, Cell]]) -> str:

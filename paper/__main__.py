@@ -59,9 +59,6 @@ def draw_figures(
     """Draw every figure of the article and a few more (B1 to B4), each with its table as CSV.
 
     Figures that exist with the same settings are kept; after Ctrl-C the same command resumes.
-
-    What is there with the same settings is left as it is; after Ctrl-C the same command goes on
-    where it stopped.
     """
     from paper.figures import write_figures
     from unskew.cli import terminal
@@ -146,9 +143,6 @@ def compute_tables(
 
     The numbers that the article prints are in the last column. Every cell is saved as soon as it is
     computed; after Ctrl-C the same command resumes.
-
-    Every cell is kept as soon as it is computed; after Ctrl-C the same command goes on where it
-    stopped.
     """
     from paper.tables import write_tables
     from unskew.cli import terminal
@@ -187,7 +181,7 @@ def compute_tables(
         )
     else:
         sentence = (
-            f"{done.computed} cells computed, {done.cells} are there: "
+            f"{done.computed} cells computed, {done.cells} available: "
             f"{', '.join(str(output / name) for name in done.files)}"
         )
         terminal.print_paragraph(console, "\n".join([sentence, *done.notes]))

@@ -128,9 +128,9 @@ def _densities(
                 "arm": arm,
                 "channel": channel,
                 "value": float((low + high) / 2),
-                "density": float(each * N_HISTOGRAM),
+                "density": float(share * N_HISTOGRAM),
             }
-            for low, high, each in zip(edges, edges[1:], mass, strict=False)
+            for low, high, share in zip(edges, edges[1:], mass, strict=False)
         ]
     return rows
 

@@ -82,7 +82,7 @@ def size_factors(
     does not give it).
     """
     feature_nd, source_n, population_nd = (
-        np.asarray(each) for each in (features, source, population)
+        np.asarray(values) for values in (features, source, population)
     )
     median_d = np.median(population_nd, axis=0)
     share_k = np.bincount(bin_index(population_nd, median_d), minlength=2**median_d.size) / len(

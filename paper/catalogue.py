@@ -25,7 +25,7 @@ _BLOCKS, _BLOCK = 5, 8
 _OVERLAP_DRAWS = 100
 # Raised when the same settings give other numbers than before.
 _VERSION = 3
-# What numbers depend on beside the values in the cells.
+# What numbers depend on, apart from the values in the cells.
 _OF_CLASSES = {
     "sources": classes.N_SOURCES,
     "steps": ARTICLE_STEPS,

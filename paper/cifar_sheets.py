@@ -23,7 +23,7 @@ Split = Literal["train", "test"]
 SIDE = 32
 ROWS, COLUMNS = 25, 40
 PER_SHEET = ROWS * COLUMNS
-# Where the data lie when nobody says so.
+# The environment variable that names the folder of the data.
 VARIABLE = "UNSKEW_DATA"
 
 

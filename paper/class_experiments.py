@@ -22,7 +22,7 @@ N_SOURCES = 5
 # Figure 4; figure 5 (the values of the article's table 1); figure 6 (12 values, logarithmic).
 OVERLAPS_COUNTED = (0.05, 0.2)
 OVERLAPS_SHOWN = (0.001, 0.01, 0.1, 0.2)
-OVERLAPS_SWEPT = tuple(float(f"{each:.2g}") for each in np.geomspace(1e-6, 0.8, 12))
+OVERLAPS_SWEPT = tuple(float(f"{overlap:.2g}") for overlap in np.geomspace(1e-6, 0.8, 12))
 # After how many steps the descents are looked at.
 STEPS_SHOWN = (100, 300, 1000, 3000, 4000, 10_000, 30_000)
 

@@ -190,7 +190,7 @@ def _disconnected(
     """Say which draws lack a link, and between which groups of sources in the first of them."""
     if connected == runs:
         return []
-    named = next((f" (of the first: {each})" for each in unlinked), "")
+    named = next((f" (of the first: {groups})" for groups in unlinked), "")
     return [
         f"γ = {overlap:g}: {runs - connected} of {runs} draws are not connected{named}: some "
         "source shows no image of the next one's "
@@ -234,9 +234,7 @@ def say_descents(frame: Any) -> list[str]:
         newton = part[part["method"] == "newton"].dropna()
         late = part[part["steps"] == 4000].groupby("method")["error"].mean()
         errors = ", ".join(
-            f"{NAMES[each]} {late[each]:.2g}"
-            for each in ("article", "as_published")
-            if each in late
+            f"{NAMES[arm]} {late[arm]:.2g}" for arm in ("article", "as_published") if arm in late
         )
         lines.append(
             f"γ = {overlap:g}: error of log W after 4000 steps: {errors}; Newton "

@@ -44,7 +44,7 @@ class Experiment:
     Attributes
     ----------
     name : of its folder while it is unfinished.
-    settings : everything that its numbers depend on; a change makes them anew.
+    settings : everything that its numbers depend on; a change computes them again.
     cells : independent parts, plain values only.
     compute : a function at the top of a module, of a cell and a folders.
     """

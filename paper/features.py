@@ -2,7 +2,7 @@
 
 EfficientNet-lite0 sees each image at 128 × 128 pixels; the outputs of six of its blocks and of its
 last layer, averaged over positions, are 2216 numbers. They are computed sheet by sheet (a thousand
-images) and kept, so that a run that was stopped goes on where it was. The first 384 principal
+images) and kept, so that an interrupted run resumes. The first 384 principal
 components of the training images, each divided by the fourth root of its variance, are what probes
 learn from.
 """
@@ -104,7 +104,7 @@ def load_features(
         )
         train_nc, test_nc = _reduce(train_files, test_files, components)
         borders = [_borders(data / name, split) for split in ("train", "test")]
-        with written_whole(kept) as beside, beside.open("wb") as file:
+        with written_whole(kept) as temporary, temporary.open("wb") as file:
             np.savez(file, train=train_nc, test=test_nc, border=borders[0], test_border=borders[1])
     with np.load(kept) as arrays:
         return Features(
@@ -166,5 +166,5 @@ def _borders(folder: Path, split: Split) -> Floats:
 
 
 def _save(path: Path, array: npt.NDArray[Any]) -> None:
-    with written_whole(path) as beside, beside.open("wb") as file:
+    with written_whole(path) as temporary, temporary.open("wb") as file:
         np.save(file, array)

@@ -150,8 +150,8 @@ def _write_table(rows: list[dict[str, Any]], path: Path) -> Any:
     """Write the rows as CSV and read them back: the picture shows what is in the file."""
     import pandas as pd
 
-    with written_whole(path) as beside:
-        pd.DataFrame(rows).to_csv(beside, index=False, float_format="%.13g")
+    with written_whole(path) as temporary:
+        pd.DataFrame(rows).to_csv(temporary, index=False, float_format="%.13g")
     return _read_table(path)
 
 

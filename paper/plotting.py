@@ -81,10 +81,10 @@ def figure_style() -> Iterator[None]:
 
 def save_figure(figure: Any, folder: Path, slug: str) -> None:
     """Write ``slug.png`` and ``slug.svg``, each atomically."""
-    with written_whole(folder / f"{slug}.png") as beside:
-        figure.savefig(beside, format="png", dpi=_DPI, metadata={"Software": None})
-    with written_whole(folder / f"{slug}.svg") as beside:
-        figure.savefig(beside, format="svg", metadata={"Date": None})
+    with written_whole(folder / f"{slug}.png") as temporary:
+        figure.savefig(temporary, format="png", dpi=_DPI, metadata={"Software": None})
+    with written_whole(folder / f"{slug}.svg") as temporary:
+        figure.savefig(temporary, format="svg", metadata={"Date": None})
 
 
 def legend_below(figure: Any, arms: Iterable[str], columns: int, dashed: bool = False) -> None:

@@ -90,6 +90,6 @@ def _borders(folder: Path, split: Split, cache: Path) -> Floats:
     if not kept.is_file():
         border_nd = np.concatenate([border_hsv(read_sheet(sheet), width=2) for sheet in sheets])
         cache.mkdir(parents=True, exist_ok=True)
-        with written_whole(kept) as beside, beside.open("wb") as file:
+        with written_whole(kept) as temporary, temporary.open("wb") as file:
             np.save(file, border_nd)
     return np.asarray(np.load(kept), dtype=np.float64)

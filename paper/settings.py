@@ -2,9 +2,8 @@
 
 The population is the training split, which is the target: balanced classes. Every draw is with
 replacement. The article's are class overlap and acquisition with equal sizes (and 0.75^k for
-acquisition); beyond them are unequal sizes with class overlap, a large source that misses two
-classes, and one whose backgrounds go with what is shown, each of the two beside a small unbiased
-one.
+acquisition). Additions are unequal sizes with class overlap, a large source that misses two
+classes, and one whose backgrounds depend on the object, the last two with a small unbiased source.
 """
 
 from __future__ import annotations
@@ -56,8 +55,8 @@ class Draw:
     pool : the images with source, label, border and content (copies of one image share it), ids 0 …
         n−1.
     omega : (n, K) the true ω.
-    families : bias models that a user might choose, by the name of the arm, each with what it is
-        told of the target; the first is what the setting calls for.
+    families : bias models that a user might choose, by the name of the arm, each with its target;
+        the first is the one that fits the setting.
     """
 
     index: Ints = field(repr=False)

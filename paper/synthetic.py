@@ -50,7 +50,7 @@ def draw_case(case: str, seed: int = 0) -> tuple[Floats, Ints, Floats]:
     omega_nk = np.column_stack([(z_n >= low) & (z_n < high) for low, high in CASES[case]]).astype(
         np.float64
     )
-    return z_n, np.repeat([0, 1], [each.size for each in drawn]), omega_nk
+    return z_n, np.repeat([0, 1], [values.size for values in drawn]), omega_nk
 
 
 def support_case(cell: Cell, folders: Folders) -> Tables:

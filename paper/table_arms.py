@@ -125,7 +125,7 @@ def _product(draw: Draw, run: int) -> Weighted:
 def _chosen(draw: Draw, run: int) -> Weighted:
     """Weigh with the family that `choose_bias` takes, from the same candidates everywhere.
 
-    It is told that the classes of the target are equally frequent.
+    It knows that the classes of the target are equally frequent.
     """
     from unskew.bias import Bias, Box, Product, SoftBox, Strata, Tilt
     from unskew.choosing.ranking import choose_bias

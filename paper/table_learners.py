@@ -137,7 +137,7 @@ class ProbeLearner(Learner):
         kept = cache / f"ref-{dataset.name}-{_digest([self.settings, dataset.fingerprint])}.npz"
         if not kept.is_file():
             probe = self._fit(dataset, np.arange(dataset.n), np.ones(dataset.n), None)
-            with written_whole(kept) as beside, beside.open("wb") as file:
+            with written_whole(kept) as temporary, temporary.open("wb") as file:
                 np.savez(file, coefficient=probe.coefficient, intercept=probe.intercept)
         with np.load(kept) as arrays:
             return Probe(arrays["coefficient"], arrays["intercept"])

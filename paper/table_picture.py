@@ -10,7 +10,7 @@ from paper.populations import TITLES
 from paper.table_settings import ARMS, Row
 from paper.table_text import Entry
 
-# The arms that are drawn; the family chosen and the product lie upon what they equal.
+# The arms that are drawn; the chosen family and the product would hide the arms they equal.
 _MARKS = {
     "naive": "s",
     "article": "v",
@@ -22,7 +22,7 @@ _MARKS = {
 }
 _COLOURS = {**COLOURS, "product": "#009e73"}
 _ROW_HEIGHT = 0.27
-# Differences up to so many points lie on a linear scale, larger ones on a logarithmic one.
+# Differences up to so many points are on a linear scale, larger ones on a logarithmic one.
 _LINEAR = 1.0
 _LONG = 55
 
@@ -33,9 +33,9 @@ def draw_entries(entries: Sequence[Entry], rows: Sequence[Row]) -> Any | None:
     None where no row has a fair Ref.
     """
     value = {
-        (each.dataset, each.setting, each.arm): each.accuracy
-        for each in entries
-        if each.accuracy is not None
+        (entry.dataset, entry.setting, entry.arm): entry.accuracy
+        for entry in entries
+        if entry.accuracy is not None
     }
     datasets = list(dict.fromkeys(key[0] for key in value if key[2] == "fair_ref"))
     shown = [row for row in rows if any((name, row.key, "fair_ref") in value for name in datasets)]
@@ -75,8 +75,8 @@ def _draw_row(axis: Any, at: int, value: dict[str, tuple[float, float | None] | 
         return
     if at % 2:
         axis.axhspan(at - 0.5, at + 0.5, color="#f3f3f3", linewidth=0)
-    for place, (arm, (mean, spread)) in enumerate(drawn.items()):
-        height = at + 0.6 * ((place + 0.5) / len(drawn) - 0.5)
+    for order, (arm, (mean, spread)) in enumerate(drawn.items()):
+        height = at + 0.6 * ((order + 0.5) / len(drawn) - 0.5)
         axis.plot(
             mean - fair[0],
             height,

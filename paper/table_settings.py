@@ -169,7 +169,7 @@ def _classes(overlap: float) -> Row:
 def _acquisition(decay: float, ratio: float) -> Row:
     setting = Acquisition(decay, ratio)
     table = "balanced" if ratio == 1.0 else "imbalanced"
-    # Choosing costs as much as all the others together, so it stands where families differ most.
+    # Choosing costs as much as all the others together, so it is used where families differ most.
     arms = (*_ACQUISITION_ARMS, "chosen") if decay == 0.1 else _ACQUISITION_ARMS
     return Row(
         setting.key, table, f"γ = {decay:g}", arms, lambda n, m: Acquisition(decay, ratio, total=n)

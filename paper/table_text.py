@@ -75,7 +75,7 @@ def gather_entries(
     ``fair_settings`` : {(data set, row): the setting of its fair Ref}.
     """
     by_place: dict[tuple[str, str, str], list[Record]] = {}
-    for cell in sorted(cells, key=lambda each: each.run):
+    for cell in sorted(cells, key=lambda item: item.run):
         by_place.setdefault((cell.dataset, cell.setting, cell.arm), []).append(cells[cell])
     entries = []
     for dataset in dict.fromkeys(cell.dataset for cell in cells):
@@ -98,15 +98,15 @@ def gather_entries(
 
 
 def _entry(dataset: str, table: str, setting: str, arm: str, records: Sequence[Record]) -> Entry:
-    solved = [each for each in records if each["accuracy"] is not None]
-    notes = Counter(each["note"] for each in records if each["note"])
+    solved = [record for record in records if record["accuracy"] is not None]
+    notes = Counter(record["note"] for record in records if record["note"])
     return Entry(
         *(dataset, table, setting, arm),
-        accuracy=mean_and_spread([each["accuracy"] for each in solved]),
-        worst=mean_and_spread([each["worst"] for each in solved]),
+        accuracy=mean_and_spread([record["accuracy"] for record in solved]),
+        worst=mean_and_spread([record["worst"] for record in solved]),
         runs=len(solved),
         unsolved=len(records) - len(solved),
-        ess=math.fsum(each["ess"] for each in solved) / len(solved) if solved else None,
+        ess=math.fsum(record["ess"] for record in solved) / len(solved) if solved else None,
         notes="; ".join(
             f"{note} ({count} of {len(records)} runs)" for note, count in notes.items()
         ),
@@ -127,24 +127,24 @@ def csv_text(entries: Sequence[Entry]) -> str:
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(COLUMNS)
-    for each in entries:
+    for entry in entries:
         numbers = [
             _digits(value)
-            for pair in (each.accuracy, each.worst)
+            for pair in (entry.accuracy, entry.worst)
             for value in (pair or (None, None))
         ]
-        ess = "" if each.ess is None else f"{each.ess:.0f}"
+        ess = "" if entry.ess is None else f"{entry.ess:.0f}"
         writer.writerow(
             [
-                each.dataset,
-                each.table,
-                each.setting,
-                each.arm,
-                each.runs,
-                each.unsolved,
+                entry.dataset,
+                entry.table,
+                entry.setting,
+                entry.arm,
+                entry.runs,
+                entry.unsolved,
                 *numbers,
                 ess,
-                each.notes,
+                entry.notes,
             ]
         )
     return file.getvalue()
@@ -157,14 +157,14 @@ def _digits(value: float | None) -> str:
 def markdown_text(entries: Sequence[Entry], rows: Sequence[Row], facts: Mapping[str, Any]) -> str:
     """Write a page: origin, accuracy and worst class of every table, and what has no solution."""
     parts = [f"# The article's tables, learner {facts['learner']}", "", _provenance(facts), ""]
-    for dataset in dict.fromkeys(each.dataset for each in entries):
-        of_set = [each for each in entries if each.dataset == dataset]
+    for dataset in dict.fromkeys(entry.dataset for entry in entries):
+        of_set = [entry for entry in entries if entry.dataset == dataset]
         parts += [f"## {TITLES.get(dataset, dataset)}", "", _reference(of_set), ""]
         for table, title in TABLES.items():
             for measure, words in MEASURES.items():
                 parts += _table(
                     f"### {title}: {words.lower()}",
-                    [each for each in of_set if each.table == table],
+                    [entry for entry in of_set if entry.table == table],
                     [row for row in rows if row.table == table],
                     measure,
                 )
@@ -175,34 +175,32 @@ def markdown_text(entries: Sequence[Entry], rows: Sequence[Row], facts: Mapping[
 def _provenance(facts: Mapping[str, Any]) -> str:
     return (
         f"Written by `{facts['command']}`; do not edit by hand. Commit {facts['commit']}; runs are "
-        f"the seeds {facts['seeds']}, "
-        f"databases drawn anew in each; {facts['cells']} of {facts['wanted']} cells are there. "
-        "Mean ± two standard deviations over "
-        "the runs, in points. Printed: what the article prints (ResNet-56, 205 epochs, 8 runs). "
-        "Fair Ref: an unbiased sample of the same "
-        "size, drawn with replacement."
+        f"the seeds {facts['seeds']}, each with its own draw of the databases; {facts['cells']} of "
+        f"{facts['wanted']} cells are available. Mean ± two standard deviations over the runs, in "
+        "points. Printed: what the article prints (ResNet-56, 205 epochs, 8 runs). Fair Ref: an "
+        "unbiased sample of the same size, drawn with replacement."
     )
 
 
 def _reference(entries: Sequence[Entry]) -> str:
-    found = {each.arm: each for each in entries if each.setting == "ref"}
+    references = {entry.arm: entry for entry in entries if entry.setting == "ref"}
     words = []
-    if "ref" in found:
+    if "ref" in references:
         words.append(
-            f"Ref, all training images: {_shown(found['ref'].accuracy)}, worst class "
-            f"{_shown(found['ref'].worst)}."
+            f"Ref, all training images: {_shown(references['ref'].accuracy)}, worst class "
+            f"{_shown(references['ref'].worst)}."
         )
-    if "printed" in found:
-        words.append(f"The article's Ref: {_shown(found['printed'].accuracy, 2)}.")
+    if "printed" in references:
+        words.append(f"The article's Ref: {_shown(references['printed'].accuracy, 2)}.")
     return " ".join(words)
 
 
 def _table(heading: str, entries: Sequence[Entry], rows: Sequence[Row], measure: str) -> list[str]:
-    found = {(each.setting, each.arm): each for each in entries}
-    arms = {arm: title for arm, title in ARMS.items() if any(each.arm == arm for each in entries)}
+    by_cell = {(entry.setting, entry.arm): entry for entry in entries}
+    arms = {arm: title for arm, title in ARMS.items() if any(entry.arm == arm for entry in entries)}
     if not arms:
         return []
-    printed = measure == "accuracy" and any(each.arm == "printed" for each in entries)
+    printed = measure == "accuracy" and any(entry.arm == "printed" for entry in entries)
     lines = [
         heading,
         "",
@@ -210,11 +208,11 @@ def _table(heading: str, entries: Sequence[Entry], rows: Sequence[Row], measure:
     ]
     lines.append("|---" * (1 + len(arms) + printed) + "|")
     for row in rows:
-        if not any((row.key, arm) in found for arm in arms):
+        if not any((row.key, arm) in by_cell for arm in arms):
             continue
-        shown = [_cell(found.get((row.key, arm)), measure) for arm in arms]
+        shown = [_cell(by_cell.get((row.key, arm)), measure) for arm in arms]
         if printed:
-            number = found.get((row.key, "printed"))
+            number = by_cell.get((row.key, "printed"))
             shown.append("" if number is None else _shown(number.accuracy, 2))
         lines.append(f"| {row.label} | " + " | ".join(shown) + " |")
     return [*lines, ""]
@@ -240,8 +238,8 @@ def _shown(pair: tuple[float, float | None] | None, digits: int = 1) -> str:
 
 def _notes(entries: Sequence[Entry]) -> list[str]:
     lines = [
-        f"- {each.setting}, {ARMS.get(each.arm, each.arm)}: {each.notes}"
-        for each in entries
-        if each.notes
+        f"- {entry.setting}, {ARMS.get(entry.arm, entry.arm)}: {entry.notes}"
+        for entry in entries
+        if entry.notes
     ]
     return [] if not lines else ["What single runs say:", "", *lines, ""]

@@ -209,7 +209,7 @@ def _time_needed(
         f"{_count(learner.epochs, 'epoch')} each. "
         f"Two steps ran at {rate:.0f} images a second: a cell takes about {_duration(hours)}, "
         f"all of them about {_duration(hours * len(waiting))} one after the other. "
-        "Stop it at any time: the same command goes on where it was."
+        "Stop it at any time: the same command resumes."
     )
 
 

@@ -74,11 +74,11 @@ def draw_sources(
     size_k = split_sizes(n, n_sources)
     drawn = []
     for k, size in enumerate(size_k.tolist()):
-        found = np.empty(0)
-        while found.size < size:
+        accepted = np.empty(0)
+        while accepted.size < size:
             z_n = rng.uniform(size=4 * size)
-            found = np.append(found, z_n[rng.uniform(size=z_n.size) < omega(z_n)[:, k]])
-        drawn.append(found[:size])
+            accepted = np.append(accepted, z_n[rng.uniform(size=z_n.size) < omega(z_n)[:, k]])
+        drawn.append(accepted[:size])
     return np.concatenate(drawn), repeat_codes(size_k)
 
 
@@ -107,8 +107,8 @@ def errors_by_size(cell: Cell, folders: Folders) -> Tables:
             "naive": np.full(n, 1.0 / n)
         }
         rows += [
-            {"n": n, "draw": draw, "arm": arm, "error": _error(z_n, each)}
-            for arm, each in weights.items()
+            {"n": n, "draw": draw, "arm": arm, "error": _error(z_n, weight_n)}
+            for arm, weight_n in weights.items()
         ]
     return {"errors": rows}
 

@@ -58,7 +58,7 @@ def test_with_the_true_omega_the_error_falls_like_one_over_the_root_of_the_overl
     errors = []
     for overlap in overlaps:
         draws = [overlapping_classes(LABEL, overlap=overlap, seed=seed) for seed in range(40)]
-        errors.append(np.mean([np.sum((_masses(each) - 0.1) ** 2) for each in draws]) ** 0.5)
+        errors.append(np.mean([np.sum((_masses(draw) - 0.1) ** 2) for draw in draws]) ** 0.5)
     slope = np.polyfit(np.log(overlaps), np.log(errors), 1)[0]
     # -0.5 in theory, for overlaps that are small; 40 draws tell the root-mean-square error to a
     # tenth or so.
@@ -75,13 +75,13 @@ def test_the_article_s_descent_is_noise_at_small_overlap_and_fine_at_large() -> 
     errors = {}
     for overlap in (0.005, 0.3):
         draws = [overlapping_classes(LABEL, overlap=overlap, seed=seed) for seed in range(4)]
-        omegas = [class_counts(each.label, each.source) for each in draws]
-        found = [
-            article_weights(omega, each.source, seed=seed)
-            for seed, (omega, each) in enumerate(zip(omegas, draws, strict=True))
+        omegas = [class_counts(draw.label, draw.source) for draw in draws]
+        weights = [
+            article_weights(omega, draw.source, seed=seed)
+            for seed, (omega, draw) in enumerate(zip(omegas, draws, strict=True))
         ]
         errors[overlap] = np.mean(
-            [_class_error(weight, each.label) for weight, each in zip(found, draws, strict=True)]
+            [_class_error(weight, draw.label) for weight, draw in zip(weights, draws, strict=True)]
         )
     # The slowest mode shrinks by exp(-4000 · 0.1 · 0.276 γ): to 0.58 and to 4e-15.
     assert errors[0.005] > 0.02

@@ -47,7 +47,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_components_are_those_of_the_training_images_by_the_fourth_root(
     data: Path, tmp_path: Path
 ) -> None:
-    found = features.load_features(data, "cifar10", tmp_path / "cache", components=5)
+    loaded = features.load_features(data, "cifar10", tmp_path / "cache", components=5)
     assert Corners.seen == 2000
     train = read_sheets(data, "cifar10", "train")
     # What a probe would make of scikit-learn's components, up to the sign; float16 on the way costs
@@ -55,13 +55,13 @@ def test_components_are_those_of_the_training_images_by_the_fourth_root(
     raw = (train.images.transpose(0, 3, 1, 2)[:, :, ::31, ::31].reshape(1000, -1) - 127.0) / 128.0
     pca = PCA(5).fit(raw)
     expected = scale_features(pca.transform(raw), "fourth_root")
-    np.testing.assert_allclose(np.abs(found.train), np.abs(expected), atol=0.05)
-    np.testing.assert_allclose(found.train.std(axis=0), expected.std(axis=0), rtol=1e-2)
+    np.testing.assert_allclose(np.abs(loaded.train), np.abs(expected), atol=0.05)
+    np.testing.assert_allclose(loaded.train.std(axis=0), expected.std(axis=0), rtol=1e-2)
     test = read_sheets(data, "cifar10", "test")
-    np.testing.assert_array_equal(found.test_label, test.label)
-    np.testing.assert_allclose(found.test_border, border_hsv(test.images))
-    assert found.train.dtype == found.test.dtype == np.float32
-    assert found.n_classes == 10
+    np.testing.assert_array_equal(loaded.test_label, test.label)
+    np.testing.assert_allclose(loaded.test_border, border_hsv(test.images))
+    assert loaded.train.dtype == loaded.test.dtype == np.float32
+    assert loaded.n_classes == 10
 
 
 def test_what_was_computed_is_kept_and_what_is_missing_is_computed(

@@ -57,7 +57,7 @@ def drawn(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _times(folder: Path) -> dict[str, int]:
-    return {each.name: each.stat().st_mtime_ns for each in folder.iterdir() if each.is_file()}
+    return {path.name: path.stat().st_mtime_ns for path in folder.iterdir() if path.is_file()}
 
 
 def test_every_figure_of_the_article_but_the_first_is_there_for_both_data_sets() -> None:
@@ -109,7 +109,7 @@ def test_all_figures_can_be_drawn(
     monkeypatch.setattr(theorem, "N_OF_OVERLAPS", 2000)
     monkeypatch.setattr(class_experiments, "STEPS_SHOWN", (100, 4000))
     done = write_figures(data, tmp_path, runs=2)
-    assert [each.number for each in done.figures] == [
+    assert [figure.number for figure in done.figures] == [
         "2",
         "3",
         "4",
@@ -123,9 +123,9 @@ def test_all_figures_can_be_drawn(
         "B3",
         "B4",
     ]
-    assert all((tmp_path / name).stat().st_size for each in done.figures for name in each.files)
+    assert all((tmp_path / name).stat().st_size for figure in done.figures for name in figure.files)
     # Cells go when all that is drawn from them is there; borders stay.
-    assert {each.name.split("-")[0] for each in (tmp_path / ".cache").iterdir()} == {"border"}
+    assert {path.name.split("-")[0] for path in (tmp_path / ".cache").iterdir()} == {"border"}
 
 
 def test_bins_hold_all_images(data: Path, tmp_path: Path) -> None:
@@ -140,18 +140,19 @@ def test_draws_without_links_are_named(drawn: Path) -> None:
     assert not broken["connected"].any()
     assert broken["distance"].isna().all()
     assert set(broken["unlinked"]) == {"1 | 2 | 3 | 4 | 5"}
-    found = json.loads(
+    findings = json.loads(
         (drawn / "figure-06-distance-of-weights-cifar10.json").read_text(encoding="utf-8")
     )["found"]
     assert any(
-        "1 of 1 draws are not connected (of the first: 1 | 2 | 3 | 4 | 5)" in line for line in found
+        "1 of 1 draws are not connected (of the first: 1 | 2 | 3 | 4 | 5)" in line
+        for line in findings
     )
 
 
 def test_what_is_there_is_not_made_again(data: Path, drawn: Path) -> None:
     before = _times(drawn)
     done = write_figures(data, drawn, only=["3", "5"], runs=1)
-    assert not any(each.is_new for each in done.figures)
+    assert not any(figure.is_new for figure in done.figures)
     assert _times(drawn) == before
 
 
@@ -172,7 +173,7 @@ def test_a_lost_picture_is_drawn_from_its_table(data: Path, drawn: Path) -> None
 def test_other_settings_and_force_compute_anew(data: Path, tmp_path: Path) -> None:
     first = write_figures(data, tmp_path, only=["4"], runs=1)
     again = write_figures(data, tmp_path, only=["4"], runs=1, force=True)
-    assert [each.is_new for each in (*first.figures, *again.figures)] == [True, True]
+    assert [figure.is_new for figure in (*first.figures, *again.figures)] == [True, True]
     os.utime(data / "cifar10" / "train-000.webp")
     # The same images: the same numbers, whatever the date of the file.
     assert not write_figures(data, tmp_path, only=["4"], runs=1).figures[0].is_new

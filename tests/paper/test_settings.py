@@ -51,8 +51,8 @@ def test_sizes_fall_by_the_ratio_and_sum_to_the_total(
 def test_the_keys_and_titles_are_different() -> None:
     settings = (*BEYOND, *ARTICLE)
     assert (
-        len({each.key for each in settings})
-        == len({each.title for each in settings})
+        len({setting.key for setting in settings})
+        == len({setting.title for setting in settings})
         == len(settings)
         == 15
     )
@@ -64,7 +64,7 @@ def test_the_keys_and_titles_are_different() -> None:
     )
 
 
-@pytest.mark.parametrize("setting", SMALL, ids=lambda each: each.key)
+@pytest.mark.parametrize("setting", SMALL, ids=lambda case: case.key)
 def test_a_draw_says_which_images_it_holds(setting: Setting, population: Population) -> None:
     draw = setting.draw(population, 3)
     frame = draw.pool.frame
@@ -82,7 +82,7 @@ def test_a_draw_says_which_images_it_holds(setting: Setting, population: Populat
     assert (other.index != draw.index).any()
 
 
-@pytest.mark.parametrize("setting", SMALL, ids=lambda each: each.key)
+@pytest.mark.parametrize("setting", SMALL, ids=lambda case: case.key)
 def test_the_true_weights_and_the_first_family_bring_the_population_back(
     setting: Setting, population: Population
 ) -> None:
@@ -113,14 +113,18 @@ def test_the_true_weights_and_the_first_family_bring_the_population_back(
         for value_n, true_n in zip(values, truth[name], strict=True):
             true = float(np.mean(true_n))
             for weights in (oracle, fitted):
-                found = weights.mean(np.asarray(value_n, dtype=np.float64))
+                estimate = weights.mean(np.asarray(value_n, dtype=np.float64))
                 # Boxes are fitted to few images here: a hundredth on top of the errors.
-                assert abs(found.value - true) <= 4 * found.stderr + 0.01, (name, true, found)
+                assert abs(estimate.value - true) <= 4 * estimate.stderr + 0.01, (
+                    name,
+                    true,
+                    estimate,
+                )
             worst_naive = max(worst_naive, abs(float(np.mean(value_n)) - true))
     assert worst_naive > 0.04
 
 
-@pytest.mark.parametrize("setting", SMALL, ids=lambda each: each.key)
+@pytest.mark.parametrize("setting", SMALL, ids=lambda case: case.key)
 def test_omega_of_the_population_is_that_of_the_draw_and_says_who_is_left_out(
     setting: Setting, population: Population
 ) -> None:

@@ -64,8 +64,8 @@ def small_set(n: int = 2000, n_classes: int = 10) -> DataSet:
     centre = rng.normal(size=(n_classes, 6))
     label, test_label = np.arange(n) % n_classes, np.arange(500) % n_classes
     train, test = (
-        (centre[each] + 0.8 * rng.normal(size=(each.size, 6))).astype(np.float32)
-        for each in (label, test_label)
+        (centre[values] + 0.8 * rng.normal(size=(values.size, 6))).astype(np.float32)
+        for values in (label, test_label)
     )
     border = np.clip(rng.uniform(size=(n, 3)) * 0.8 + 0.02 * (label % 10)[:, None], 0, 1)
     return DataSet("cifar10", Population(label, border), train, test, test_label)
@@ -300,7 +300,7 @@ def test_the_page_says_where_its_numbers_come_from(computed: Path) -> None:
     )
     assert "Commit " in page
     assert "the seeds 0 … 1" in page
-    assert "17 of 17 cells are there" in page
+    assert "17 of 17 cells" in page
     assert "91.02 ± 1.64" in page
     assert str(computed) not in page
     assert "### Beyond the article: accuracy of the worst class" in page
@@ -398,7 +398,7 @@ def test_what_was_chosen_is_counted(tmp_path: Path) -> None:
         for run, note in enumerate(notes)
     }
     entries = gather_entries(cells, list(list_rows().values()), {})
-    (chosen,) = [each for each in entries if each.arm == "chosen"]
+    (chosen,) = [entry for entry in entries if entry.arm == "chosen"]
     assert chosen.notes == "SoftBox(border) (2 of 3 runs); Box(border) (1 of 3 runs)"
     facts = {
         "learner": "probe",
@@ -580,9 +580,9 @@ def test_a_committed_row_is_what_is_computed(tmp_path: Path) -> None:
         pytest.skip("docs/tables/tables-probe.csv is not committed yet")
     with committed.open(encoding="utf-8", newline="") as file:
         row = next(
-            each
-            for each in csv.DictReader(file)
-            if (each["dataset"], each["setting"], each["arm"]) == ("cifar10", "ref", "ref")
+            record
+            for record in csv.DictReader(file)
+            if (record["dataset"], record["setting"], record["arm"]) == ("cifar10", "ref", "ref")
         )
     assert _recomputed(TableCell("cifar10", "ref", 0, "ref"), tmp_path) == pytest.approx(
         float(row["accuracy"]), abs=0.05

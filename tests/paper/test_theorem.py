@@ -17,11 +17,11 @@ NOWHERE = Folders(Path("nowhere"), Path("nowhere"))
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0.01, 1)), min_size=1, max_size=8))
 def test_the_worst_error_is_that_of_a_search(points: list[tuple[float, float]]) -> None:
-    z, weight = (np.array(each) for each in zip(*points, strict=True))
+    z, weight = (np.array(values) for values in zip(*points, strict=True))
     weight = weight / weight.sum()
     grid = np.concatenate([np.linspace(0, 1, 500), z, np.nextafter(z, -1), [0.0, 1.0]])
-    found = max(abs(float(weight[z <= t].sum()) - max(t, 0.0)) for t in grid)
-    assert theorem.worst_error(z, weight) == pytest.approx(found, abs=2e-3)
+    largest = max(abs(float(weight[z <= t].sum()) - max(t, 0.0)) for t in grid)
+    assert theorem.worst_error(z, weight) == pytest.approx(largest, abs=2e-3)
 
 
 def test_the_disturbance_keeps_to_the_article_s_assumptions() -> None:
