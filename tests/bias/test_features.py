@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from raising import refused
 from unskew import ConfigError, DataError, Pool, debias
 from unskew.bias import Box, Propensity, SoftBox, Strata, Tilt
 from unskew.bias.feature_flags import flag_identifiers
@@ -39,58 +40,62 @@ def test_levels_are_levels_in_every_type(model, dtype):
 
 
 @pytest.mark.parametrize(
-    ("column", "message"),
+    ("column", "message", "facts"),
     [
-        (np.where(np.arange(200) == 5, np.nan, X), "x is missing for 1 of 200"),
+        (np.where(np.arange(200) == 5, np.nan, X), "of 200", {"count": 1, "row": 5}),
         (
             pd.array(np.where(np.arange(200) == 5, np.nan, X), dtype="Float64"),
-            "x is missing for 1 of 200",
+            "of 200",
+            {"count": 1, "row": 5},
         ),
-        (np.where(np.arange(200) < 2, -np.inf, X), "x is infinite for 2 of 200"),
+        (np.where(np.arange(200) < 2, -np.inf, X), "infinite", {"count": 2}),
         (
             pd.Series(np.where(X > 0, "p", "q")).where(np.arange(200) > 2),
-            r"x is missing for 3 of 200.*fillna",
+            "fillna",
+            {"count": 3, "row": 0},
         ),
-        ([f"{value:.3f}" for value in X], "numbers as text"),
-        (pd.date_range("2020-01-01", periods=200), "names images rather than describes them"),
-        ([f"image{k}.jpg" for k in range(200)], "200 levels for 200 images"),
+        ([f"{value:.3f}" for value in X], "to_numeric", {}),
+        (pd.date_range("2020-01-01", periods=200), "days", {"count": 200}),
+        ([f"image{k}.jpg" for k in range(200)], "image0.jpg", {"count": 200}),
     ],
 )
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.family)
-def test_values_that_cannot_be_used(model, column, message):
-    with pytest.raises(DataError, match=message):
+def test_values_that_cannot_be_used_are_refused(model, column, message, facts):
+    with refused(DataError, column="x", **facts) as caught:
         debias(Pool.from_arrays(SOURCE, x=column), model)
+    caught.match(message)
 
 
 @pytest.mark.parametrize("family", [Tilt, Propensity, Box])
 def test_names_of_features(family):
     pool = Pool.from_arrays(SOURCE, hsv=np.column_stack([X, X**2]), text=["p", "q"] * 100)
     kwargs = {} if family is Box else {"reference": "a"}
-    for features, message in (
-        ([], "features is empty"),
-        ("hsv", "got the text 'hsv'"),
-        (["hvs"], r"lacks hvs.*its columns are"),
-        (["hsv", "hsv_0"], "hsv_0 more than once"),
+    for error, features, facts in (
+        (ConfigError, [], {"option": "features", "value": []}),
+        (ConfigError, "hsv", {"option": "features", "value": "hsv"}),
+        (DataError, ["hvs"], {"columns": ["hvs"]}),
+        (ConfigError, ["hsv", "hsv_0"], {"option": "features", "columns": ["hsv_0"]}),
     ):
-        with pytest.raises((ConfigError, DataError), match=message):
+        with refused(error, **facts):
             debias(pool, family(features, **kwargs))
     fitted = family(["hsv", "text"], **kwargs).fit(pool)
-    with pytest.raises(DataError, match="lacks text"):
+    with refused(DataError, columns=["text"]):
         fitted.omega(pool.frame.drop(columns="text"))
     if family is not Box:
-        with pytest.raises(DataError, match=r"not fitted on: r \(200 images\).*knows p, q"):
+        with refused(DataError, column="text", levels=["r"]) as caught:
             fitted.omega(pool.frame.assign(text="r"))
+        caught.match(r"r \(200 images\).*p, q")
 
 
 def test_columns_that_say_nothing_are_left_out_with_a_warning():
     frame = pd.DataFrame(
         {"x": X, "twice": 2 * X + 1, "same": 3.0, "far": 1e9 + X**2, "kind": ["p", "q"] * 100}
     )
-    with pytest.warns(UnskewWarning, match="twice, same: constant, or a combination"):
+    with pytest.warns(UnskewWarning, match="twice, same"):
         kept, notes = learn_features(frame, ["x", "twice", "same", "far", "kind"])
     assert kept.labels == ("x", "far", "kind = q")
     assert "left out of the bias model" in notes[0]
-    with pytest.raises(DataError, match="every feature of the bias model is constant: same"):
+    with refused(DataError, columns=["same"]):
         learn_features(frame, ["same"])
     clean, notes = learn_features(frame, ["x", "kind"], degree=2)
     assert clean.labels == ("x", "kind = q", "x × x")
@@ -142,19 +147,19 @@ def test_a_number_that_identifies_one_of_many_sources_is_flagged_though_its_valu
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make", "option", "value"),
     [
-        (lambda: Tilt(None), "features is a list of column names.*got None"),
-        (lambda: Box([0]), r"features is a list of column names.*got \[0\]"),
-        (lambda: Tilt(["x"], ridge=None), "ridge is the strength of a penalty.*got None"),
-        (lambda: Box(["x"], quantile="0.1"), "quantile is the share cut off.*got '0.1'"),
-        (lambda: Propensity(["x"], folds=2.5), "a whole number of at least 2; got 2"),
-        (lambda: Propensity(["x"], floor="small"), "floor is the smallest chance.*got 'small'"),
-        (lambda: Strata([]), r"by is the name of an attribute, or a list of names; got \[\]"),
+        (lambda: Tilt(None), "features", None),
+        (lambda: Box([0]), "features", [0]),
+        (lambda: Tilt(["x"], ridge=None), "ridge", None),
+        (lambda: Box(["x"], quantile="0.1"), "quantile", "0.1"),
+        (lambda: Propensity(["x"], folds=2.5), "folds", 2.5),
+        (lambda: Propensity(["x"], floor="small"), "floor", "small"),
+        (lambda: Strata([]), "by", []),
     ],
 )
-def test_settings_of_the_wrong_kind_are_errors_in_words(make, message):
-    with pytest.raises(ConfigError, match=message):
+def test_settings_of_the_wrong_kind_are_refused(make, option, value):
+    with refused(ConfigError, option=option, value=value):
         make()
 
 

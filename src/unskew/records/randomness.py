@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ def seed_of(rng: int | np.random.Generator) -> int:
     value: Any = rng  # of any kind where it comes from a user
     if isinstance(value, np.random.Generator):
         return int(value.integers(2**31))
-    if isinstance(value, Integral) and not isinstance(value, bool | np.bool_):
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
         return int(value)
     raise ConfigError(
         f"rng is a whole number or a numpy.random.Generator; got {rng!r}.",
