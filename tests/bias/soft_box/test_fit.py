@@ -238,9 +238,7 @@ def test_what_an_edge_gains_is_the_likelihood_with_it_less_the_one_without() -> 
         assert held.gain(edge, other) == pytest.approx(values[1] - values[0], rel=1e-9, abs=1e-9)
 
 
-def test_at_the_innermost_place_of_an_edge_all_images_of_its_source_are_inside_and_no_farther_in() -> (
-    None
-):
+def test_at_the_innermost_place_of_an_edge_all_images_of_its_source_are_inside() -> None:
     from unskew.bias.soft_box.kernels_boxes import innermost_places
 
     rng = np.random.default_rng(3)
