@@ -344,7 +344,7 @@ def test_the_sections_agree_with_what_they_configure():
     places.
     """
     assert {kind: set(beside) for kind, beside in TARGET_KINDS.items()} == {
-        kind: set(beside) for kind, beside in schema._BESIDE.items()
+        kind: set(beside) for kind, beside in schema._ALLOWED.items()
     }
     assert sorted(_NETWORKS) == sorted(embedding_models._ONNX + embedding_models._TORCHSCRIPT)
     assert set(SourcesSection.model_fields) == {

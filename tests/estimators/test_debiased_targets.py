@@ -84,7 +84,7 @@ def test_a_score_on_a_part_of_the_target_says_so_once() -> None:
     X, y, source = _label_shift([150, 50], seed=1)
     restricted = Target.margins({"label": {0: 0.2, 1: 0.7, 2: 0.1}}, uncovered="restrict")
     with pytest.warns(
-        UnskewWarning, match=r"the score speaks of the target without .* label = 2 \(0\.1\)"
+        UnskewWarning, match=r"the score speaks of the target excluding .* label = 2 \(0\.1\)"
     ) as caught:
         DebiasedClassifier(target=restricted).target_score(X, y, source=source)
     assert len(caught) == 1

@@ -2,9 +2,9 @@
 
 `base` defines what a bias model is. The families are `known`, `subpopulation`, `strata`, `box`,
 `tilt`, `propensity`, `soft_box` and `product`; `schema` reads and writes them as configurations.
-`fitting` fits a model on the rows that `fit_rows` gathers and returns a `fitted` one; `likelihood` fits
-log-linear factors. `features` turns columns into numbers, `feature_flags` warns of unsuitable ones.
-`fit_check` and `resemblance` judge the result.
+`fitting` fits a model on the rows that `fit_rows` gathers and returns a `fitted` one; `likelihood`
+fits log-linear factors. `features` turns columns into numbers, `feature_flags` warns of unsuitable
+ones. `fit_check` and `resemblance` judge the result.
 """
 
 from unskew.bias.base import Bias, BiasData, Description, Factor

@@ -79,8 +79,8 @@ def fit_soft_boxes(
     not: q knows ratios of ω, and in a wide mechanism (log ω nearly linear) many boxes have the same
     ratios; of those the least selective is taken. Nor does q know how small ω is on an image that
     no other source selects: on the rim of its own source's support it would get nearly all the
-    weight. A finite edge must earn ½ log n units of log-likelihood with the others held (Schwarz), otherwise
-    it comes out infinite.
+    weight. A finite edge must earn ½ log n units of log-likelihood with the others held (Schwarz),
+    otherwise it comes out infinite.
 
     The constant is returned when (1) the permutation test does not reject it at 5%, or (2) it is
     rejected, but the gain in log-likelihood is below ½ log n for each edge and for γ (Schwarz):
