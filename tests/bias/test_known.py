@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from raising import refused
 from two_sources import two_sources
-from unskew import ConfigError, DataError, OverlapError, Pool, Target, debias, debias_weights
+from unskew import ConfigError, DataError, Pool, Target, debias, debias_weights
 from unskew.bias import Known, Product, Propensity, Strata, Subpopulation, Tilt
 
 NAMES = ("dim", "plain")
@@ -98,11 +99,11 @@ def test_sources_that_are_numbers_are_named_by_numbers_or_text():
         np.testing.assert_array_equal(debias(numbered, model(["x"], reference=7)).weight, by_text)
         assert model(["x"], reference=7).to_dict()["reference"] == "7"
     for clash in (lambda: Known({0: 1.0, "0": 1.0}), lambda: Subpopulation({0: "all", "0": "all"})):
-        with pytest.raises(ConfigError, match="the source '0' twice"):
+        with refused(ConfigError, source="0"):
             clash()
-    with pytest.raises(ConfigError, match="the source '0' twice"):
+    with refused(ConfigError, source="0"):
         debias(numbered, Known(pd.concat([table, table[[0]].set_axis(["0"], axis=1)], axis=1)))
-    with pytest.raises(ConfigError, match="queries is a table"):
+    with refused(ConfigError, option="queries", value="['all']"):
         Subpopulation(["all"])
 
 
@@ -129,26 +130,47 @@ def test_a_matrix_in_a_product_follows_its_images_through_drops_and_the_bootstra
     )
 
 
-def test_what_is_given_wrongly_is_said():
+def test_impossible_omegas_are_refused():
     pool = problem()
     cases = [
-        ({"dim": "chance"}, "says nothing of plain"),
-        ({"dim": "chance", "plian": 1}, "plian, which is no source.*Did you mean 'plain'"),
-        ({"dim": "chanse", "plain": 1}, "lacks chanse.*Did you mean 'chance'"),
-        ({"dim": "x", "plain": 1}, "`dim` must be finite and not negative.*log=True"),
-        ({"dim": "no.such.module:f", "plain": 1}, "cannot be found"),
-        ({"dim": lambda frame: 1.0, "plain": 1}, "must return shape"),
-        (np.ones((3, 2)), "a row for each of 400 images"),
-        (pd.DataFrame({"dim": [1.0]}, index=["i0"]), "no column for plain"),
-        (pd.DataFrame({"dim": [1.0], "plain": [1.0]}, index=["i0"]), "no row for 399 images"),
+        (ConfigError, {"dim": "chance"}, "", {"option": "omega", "sources": ["plain"]}),
+        (
+            ConfigError,
+            {"dim": "chance", "plian": 1},
+            "Did you mean 'plain'",
+            {"option": "omega", "sources": ["plian"]},
+        ),
+        (
+            DataError,
+            {"dim": "chanse", "plain": 1},
+            "Did you mean 'chance'",
+            {"columns": ["chanse"]},
+        ),
+        (DataError, {"dim": "x", "plain": 1}, "`dim`.*log=True", {}),
+        (ConfigError, {"dim": "no.such.module:f", "plain": 1}, "", {"value": "no.such.module:f"}),
+        (
+            DataError,
+            {"dim": lambda frame: 1.0, "plain": 1},
+            "`dim`",
+            {"value": [], "allowed": [400]},
+        ),
+        (DataError, np.ones((3, 2)), "", {"value": [3, 2], "allowed": [400, 2]}),
+        (ConfigError, pd.DataFrame({"dim": [1.0]}, index=["i0"]), "", {"sources": ["plain"]}),
+        (
+            DataError,
+            pd.DataFrame({"dim": [1.0], "plain": [1.0]}, index=["i0"]),
+            "",
+            {"count": 399},
+        ),
     ]
-    for omega, message in cases:
-        with pytest.raises((DataError, ConfigError), match=message):
+    for error, omega, message, facts in cases:
+        with refused(error, **facts) as caught:
             debias(pool, Known(omega))
+        caught.match(message)
     zero_in_own = {"dim": lambda frame: (frame["x"] < 0) * 1.0, "plain": 1}
-    with pytest.raises(DataError, match="`dim` could not have produced image"):
+    with pytest.raises(DataError, match="`dim`"):
         debias(pool, Known(zero_in_own))
-    with pytest.raises(DataError, match="matrix for the images of the pool"):
+    with refused(DataError, ids=["new"] * len(pool)):
         debias(pool, Known(both_omegas(pool.frame))).weigh(pool.frame.assign(id="new"))
 
 
@@ -165,37 +187,6 @@ def test_columns_and_queries_may_hold_a_colon():
     np.testing.assert_allclose(debias(Pool(frame), queries).weight, 1 / 400)
 
 
-def test_a_subpopulation_is_a_known_omega_of_0_and_1():
-    rng = np.random.default_rng(2)
-    hour = rng.uniform(0, 24, 600)
-    source = np.where((hour > 18) & (rng.random(600) < 0.6), "night", "any")
-    pool = Pool.from_arrays(source, hour=hour)
-    omega = np.column_stack(
-        [(hour > 18) if name == "night" else np.ones(600) for name in pool.names]
-    )
-    expected = debias_weights(omega.astype(float), pool.source)
-    for query in (
-        "hour > 18",
-        lambda frame: frame["hour"] > 18,
-        lambda frame: (frame["hour"] > 18).astype("boolean"),
-    ):
-        weights = debias(pool, Subpopulation({"night": query, "any": "all"}))
-        np.testing.assert_allclose(weights.weight, expected.weight, rtol=1e-10)
-    assert weights.describe().family == "Subpopulation"
-    for query, message in (
-        ("huor > 18", "cannot be evaluated.*The columns are"),
-        ("hour", "True or False"),
-        ("@x > 3", "columns, numbers"),
-        ("hour >", "cannot be evaluated"),
-    ):
-        with pytest.raises((DataError, ConfigError), match=message):
-            debias(pool, Subpopulation({"night": query, "any": "all"}))
-    with pytest.raises(OverlapError, match="not linked"):
-        debias(
-            Pool.from_arrays(["a", "b"], x=[0, 1]), Subpopulation({"a": "x == 0", "b": "x == 1"})
-        )
-
-
 def test_names_with_odd_characters():
     names = ["a b", "ü/é", "{x}", "%s", "日本", "(", ""]
     pool = Pool.from_arrays(np.repeat(names, 20), x=np.tile(np.arange(20.0), 7))
@@ -204,43 +195,23 @@ def test_names_with_odd_characters():
     assert set(weights.describe().parameters) == set(names)
 
 
-def test_a_query_that_meets_missing_values_is_an_error_unless_it_says_what_they_are():
-    # NaN > 18 is False: the image would be said to be out of reach of the night camera, which
-    # nobody knows.
-    hour = np.array([20.0, 22.0, 23.0, 12.0, 21.0, 19.0, np.nan, 3.0])
-    source = np.repeat(["night", "any"], [3, 5])
-    for column in (hour, pd.array(np.where(np.isnan(hour), None, hour), dtype="Int64")):
-        pool = Pool.from_arrays(source, hour=column)
-        with pytest.raises(
-            DataError,
-            match=r"hour is missing for 1 of 8 images, the first in row 6.*`night`.*hour.notna\(\) "
-            r"and",
-        ):
-            debias(pool, Subpopulation({"night": "hour > 18", "any": "all"}))
-        fitted = Subpopulation({"night": "hour.notna() and (hour > 18)", "any": "all"}).fit(pool)
-        assert fitted.omega(pool)[:, 0].tolist() == [1, 1, 1, 0, 1, 1, 0, 0]
-
-
 def test_an_omega_that_is_no_column_says_what_it_may_be():
     pool = Pool.from_arrays(["a", "a", "b"], label=["x", "y", "x"], light=[1.0, 2.0, 3.0])
-    for given, error, message in (
+    for omega, error, message, facts in (
         (
             "exp(light)",
             ConfigError,
-            r"`a` is 'exp\(light\)', which is no column.*lambda table: exp\(table.light\)",
+            r"lambda table: exp\(table.light\)",
+            {"source": "a", "column": "exp(light)"},
         ),
-        ("label", DataError, r"`a` is the column 'label', whose values are no numbers \(x, y\)"),
-        ("lihgt", DataError, "the table lacks lihgt.*Did you mean 'light'"),
-        (
-            np.ones(3),
-            ConfigError,
-            r"the name of a column, a function of the table, or one number; got "
-            r"ndarray.*Known\(matrix\)",
-        ),
-        (None, ConfigError, "got NoneType"),
+        ("label", DataError, r"\(x, y\)", {"source": "a", "column": "label"}),
+        ("lihgt", DataError, "Did you mean 'light'", {"columns": ["lihgt"]}),
+        (np.ones(3), ConfigError, r"Known\(matrix\)", {"source": "a", "value": "ndarray"}),
+        (None, ConfigError, "", {"source": "a", "value": "NoneType"}),
     ):
-        with pytest.raises(error, match=message):
-            debias(pool, Known({"a": given, "b": 1.0}))
+        with refused(error, **facts) as caught:
+            debias(pool, Known({"a": omega, "b": 1.0}))
+        caught.match(message)
 
 
 def test_a_negative_omega_is_shown_as_a_plain_number():

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from raising import refused
 from two_sources import two_sources
 from unskew import ConfigError, CoverageError, DataError, Pool, Target, debias, debias_weights
 from unskew.bias import Known, Product, Strata
@@ -67,7 +68,7 @@ def test_disconnected_sources_are_no_obstacle_and_the_verdict_says_so():
 def test_uncovered_strata_are_named_with_their_mass_or_the_population_is_restricted():
     pool = biased_pool()
     mass = {"cat": 0.4, "dog": 0.3, "fox": 0.2, "owl": 0.1}
-    with pytest.raises(CoverageError, match=r"label = owl \(0\.1\)"):
+    with refused(CoverageError, levels=["label = owl"]):
         debias(pool, Strata("label"), Target.margins({"label": mass}))
     weights = debias(pool, Strata("label"), Target.margins({"label": mass}, uncovered="restrict"))
     np.testing.assert_allclose(
@@ -140,11 +141,9 @@ def test_the_margin_of_a_source_is_that_source_and_binned_attributes_come_with_e
     np.testing.assert_allclose(
         weights.weight, post_stratified(pool.frame["label"], share), rtol=1e-12
     )
-    with pytest.raises(ConfigError, match="age is numeric with"):
+    with refused(ConfigError, column="age", limit=100):
         debias(pool, Strata("age"), Target.source("east"))
-    with pytest.raises(
-        ConfigError, match=r"age is numeric with .*Target\.uniform\(\['age'\], bins="
-    ):
+    with pytest.raises(ConfigError, match=r"Target\.uniform\(\['age'\], bins="):
         debias(pool, Strata("age"), Target.uniform("age"))
     halves = debias(pool, Strata("age"), Target.uniform("age", bins={"age": [0, 40, 80]}))
     assert halves.weight[pool.frame["age"] < 40].sum() == pytest.approx(0.5, rel=1e-12)
@@ -247,20 +246,20 @@ def test_the_bootstrap_knows_strata_by_their_levels_not_their_order():
 
 def test_a_target_or_an_attribute_that_is_not_there():
     pool = biased_pool()
-    with pytest.raises(ConfigError, match="needs the target's distribution"):
+    with refused(ConfigError, option="target"):
         debias(pool, Strata("label"))
-    with pytest.raises(ConfigError, match="Strata speaks of light"):
+    with refused(ConfigError, option="by", columns=["light"]):
         debias(pool, Strata("light"), MARGIN)
-    with pytest.raises(ConfigError, match="names of its attributes"):
+    with refused(ConfigError, option="by", value=None):
         debias(pool, Strata(), Target.source("east"))
     unlabelled = Pool.from_arrays(["t"] * 50, light=["day"] * 50)
-    with pytest.raises(DataError, match=r"no column 'label'.*Tilt or Propensity"):
+    with pytest.raises(DataError, match=r"'label'.*Tilt or Propensity"):
         debias(pool, Strata("label"), Target.sample(unlabelled))
-    with pytest.raises(DataError, match="label = owl"):
+    with refused(DataError, columns=["label"], levels=["label = owl"]):
         debias(pool, Strata("label"), MARGIN).weigh(pool.frame.assign(label="owl"))
-    with pytest.raises(DataError, match="lacks label"):
+    with refused(DataError, columns=["label"]):
         debias(pool, Strata("label"), MARGIN).weigh(pool.frame.drop(columns="label"))
-    with pytest.raises(ConfigError, match="one Strata part"):
+    with refused(ConfigError, columns=["label", "light"]):
         debias(pool, Product(Strata("label"), Strata("light")), MARGIN)
 
 

@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import wasserstein_distance
 
 import unskew
+from raising import refused
 from unskew.scenarios import acquisition, censored, nested_sets_solution
 from unskew.scenarios.image_acquisition import soft_bins
 
@@ -77,27 +78,36 @@ def test_censored_weights_have_the_closed_form_of_nested_sets() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "facts"),
     [
-        (lambda: acquisition(np.ones(4), decay=1, seed=0), "one row of one to ten"),
-        (lambda: acquisition(np.full((4, 2), np.nan), decay=1, seed=0), "finite"),
-        (lambda: acquisition(np.ones((4, 2)), decay=0, seed=0), "decay"),
+        (
+            lambda: acquisition(np.ones(4), decay=1, seed=0),
+            {"option": "features", "value": [4]},
+        ),
+        (
+            lambda: acquisition(np.full((4, 2), np.nan), decay=1, seed=0),
+            {"option": "features", "value": [4, 2]},
+        ),
+        (lambda: acquisition(np.ones((4, 2)), decay=0, seed=0), {"option": "decay", "value": 0}),
         (
             lambda: acquisition(population(50), np.zeros(3), decay=1, seed=0),
-            "one entry for each of the 50",
+            {"option": "label", "value": [3]},
         ),
         (
             lambda: acquisition(np.ones((9, 1)), decay=1, sizes=[1, 2, 3], seed=0),
-            "2 positive whole numbers",
+            {"option": "sizes", "value": [1, 2, 3]},
         ),
-        (lambda: censored([0, 1], hidden=[2], sizes=[1, 1], seed=0), "does not have: 2"),
-        (lambda: censored([0, 1], hidden=[0, 1], sizes=[1, 1], seed=0), "every label"),
+        (
+            lambda: censored([0, 1], hidden=[2], sizes=[1, 1], seed=0),
+            {"option": "hidden", "levels": ["2"]},
+        ),
+        (lambda: censored([0, 1], hidden=[0, 1], sizes=[1, 1], seed=0), {"option": "hidden"}),
         (
             lambda: censored([0, 1], np.ones((3, 1)), hidden=[0], sizes=[1, 1], seed=0),
-            "one row for each of the 2",
+            {"option": "features", "value": [3, 1]},
         ),
     ],
 )
-def test_impossible_calls(call, message: str) -> None:
-    with pytest.raises(unskew.ConfigError, match=message):
+def test_impossible_calls_are_refused(call, facts: dict[str, object]) -> None:
+    with refused(unskew.ConfigError, **facts):
         call()

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
+from raising import refused
 from unskew.errors import ConfigError, OverlapError
 from unskew.scenarios import nested_sets, nested_sets_solution
 
@@ -103,8 +104,9 @@ def test_closed_form_satisfies_the_equations_of_a_solution(sizes: list[int], see
     scenario = nested_sets(sizes, edges=np.arange(1, len(sizes) + 1) / len(sizes), seed=seed)
     connected = all(np.any(scenario.label[scenario.source > k] <= k) for k in range(len(sizes) - 1))
     if not connected:
-        with pytest.raises(OverlapError, match="cannot be compared"):
+        with pytest.raises(OverlapError) as caught:
             nested_sets_solution(scenario.label, scenario.source)
+        assert caught.value.facts["source"] in range(scenario.log_normalizer.size)
         return
     closed = nested_sets_solution(scenario.label, scenario.source)
     assert closed.weight.sum() == pytest.approx(1.0, rel=1e-12)
@@ -138,7 +140,7 @@ def test_estimates_approach_the_truth() -> None:
 
 def test_impossible_settings_are_refused() -> None:
     for edges in ([0.5, 0.4, 1.0], [0.2, 0.9], [0.0, 1.0], []):
-        with pytest.raises(ConfigError, match="edges must increase"):
+        with refused(ConfigError, option="edges", value=list(edges)):
             nested_sets(100, edges=edges, seed=0)
-    with pytest.raises(ConfigError, match="cannot exceed its source"):
+    with refused(ConfigError, option="stratum"):
         nested_sets_solution([1, 0], [0, 1])

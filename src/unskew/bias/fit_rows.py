@@ -51,7 +51,7 @@ class FitRows:
 def gather_rows(pool: Pool, target: Target | None, parts: Sequence[Bias], seed: int) -> FitRows:
     """Gather the rows of the pool and those of a target sample; held-out images judge.
 
-    Three cases: no reference, a sample of the target beside the pool, a source of the pool.
+    Three cases: no reference, a sample of the target, a source of the pool.
     """
     reference = _find_reference(pool, target, parts)
     if reference is None:

@@ -1,8 +1,4 @@
-"""Biasing functions that are known.
-
-They are given as columns, functions or a matrix, or as the part of the population each source
-draws from.
-"""
+"""Biasing functions that are known: given as columns, functions or a matrix."""
 
 from __future__ import annotations
 
@@ -19,7 +15,6 @@ from unskew.bias.features import check_columns, is_numeric, read_numbers
 from unskew.bias.schema import import_function, names_function
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Floats
-from unskew.records.target import THE_TARGET
 from unskew.splits.folds import COPY_OF
 
 if TYPE_CHECKING:
@@ -57,7 +52,7 @@ class Known(Bias):
 
     def __post_init__(self) -> None:
         if isinstance(self.omega, Mapping):
-            object.__setattr__(self, "omega", _by_name(self.omega, "omega"))
+            object.__setattr__(self, "omega", name_sources(self.omega, "omega"))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -72,7 +67,7 @@ class Known(Bias):
         if isinstance(self.omega, Mapping):
             return _KnownColumns(
                 data.names,
-                _by_source(self.omega, data, "omega", None if data.sample is None else 1.0),
+                order_by_source(self.omega, data, "omega", None if data.sample is None else 1.0),
                 self.log,
             )
         if callable(self.omega) or isinstance(self.omega, str):
@@ -82,55 +77,12 @@ class Known(Bias):
         return _KnownMatrix(data.names, *_matrix_by_id(self.omega, data), self.log)
 
 
-@dataclass(frozen=True)
-class Subpopulation(Bias):
-    """ω_k = 1 on the images that a query selects, 0 elsewhere.
-
-    Source k draws fairly, but from a part of the population only.
-
-    Parameters
-    ----------
-    queries : ``{source: query}``, a query in the language of ``pandas.DataFrame.query`` ("hour < 6
-        or hour > 20"), a function of the table that returns True or False for each row, or "all".
-        Where a column that a query names is missing, the query must say what that means
-        ("hour.notna() and hour > 20"): a comparison would silently be False.
-
-    Examples
-    --------
-    >>> import pandas as pd, unskew
-    >>> frame = pd.DataFrame({"source": ["night", "any", "any"], "hour": [23, 22, 12]})
-    >>> model = unskew.bias.Subpopulation({"night": "hour > 20", "any": "all"})
-    >>> model.fit(unskew.Pool.from_frame(frame)).omega(frame).tolist()
-    [[1.0, 1.0], [1.0, 1.0], [0.0, 1.0]]
-    """
-
-    family: ClassVar[str] = "subpopulation"
-    queries: Mapping[str, Any]
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.queries, Mapping):
-            raise ConfigError(
-                f"queries is a table {{source: query}}, such as {{'night': 'hour > 20', 'any': "
-                f"'all'}}; got {self.queries!r}.",
-                option="queries",
-                value=repr(self.queries),
-            )
-        object.__setattr__(self, "queries", _by_name(self.queries, "queries"))
-
-    def estimate(
-        self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None
-    ) -> Factor:
-        return _Queries(
-            data.names,
-            _by_source(self.queries, data, "queries", None if data.sample is None else "all"),
-        )
-
-
-def _by_name(entries: Mapping[Any, Any], what: str) -> dict[str, Any]:
+def name_sources(entries: Mapping[Any, Any], what: str) -> dict[str, Any]:
+    """Write the sources of ``entries`` as text."""
     return dict(zip(source_names(entries, what), entries.values(), strict=True))
 
 
-def _by_source(
+def order_by_source(
     entries: Mapping[str, Any], data: BiasData, what: str, of_sample: Any
 ) -> tuple[Any, ...]:
     """List one entry for each source, in the order of the names; the target's sample has ω ≡ 1."""
@@ -190,7 +142,7 @@ class _KnownColumns(Factor):
 
     def describe(self) -> Description:
         return _describe_known(
-            {name: _shown(entry) for name, entry in zip(self.names, self.entries, strict=True)}
+            {name: entry_text(entry) for name, entry in zip(self.names, self.entries, strict=True)}
         )
 
 
@@ -208,7 +160,7 @@ class _KnownFunction(Factor):
         return log_nk if self.sample is None else np.column_stack([log_nk, np.zeros(len(frame))])
 
     def describe(self) -> Description:
-        return _describe_known({"all sources": _shown(self.function)})
+        return _describe_known({"all sources": entry_text(self.function)})
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,89 +189,6 @@ class _KnownMatrix(Factor):
 
     def describe(self) -> Description:
         return _describe_known({"all sources": "a matrix"})
-
-
-@dataclass(frozen=True, eq=False)
-class _Queries(Factor):
-    names: tuple[str, ...]
-    queries: tuple[Any, ...]
-
-    def log_omega(self, frame: pd.DataFrame) -> Floats:
-        inside = [
-            self._one(frame, name, query)
-            for name, query in zip(self.names, self.queries, strict=True)
-        ]
-        with np.errstate(divide="ignore"):
-            return np.log(np.column_stack(inside).astype(np.float64))
-
-    def _one(self, frame: pd.DataFrame, name: str, query: Any) -> Any:
-        if isinstance(query, str) and query == "all":
-            return np.ones(len(frame), dtype=np.bool_)
-        what = f"the query of source `{name}`"
-        if isinstance(query, str) and not names_function(query):
-            _check_queried(frame, query, what)
-            selected = _evaluated(frame, query, what)
-        else:
-            selected = read_function(query)(frame)
-        mask_n = np.asarray(selected)
-        if mask_n.shape != (len(frame),) or mask_n.dtype.kind != "b":
-            raise DataError(
-                f"{what} must give True or False for each of {len(frame)} rows; got {mask_n.dtype} "
-                f"of shape {mask_n.shape}.",
-                source=name,
-                value=list(mask_n.shape),
-            )
-        return mask_n
-
-    def describe(self) -> Description:
-        shown = {name: _shown(query) for name, query in zip(self.names, self.queries, strict=True)}
-        assumed = "each source draws fairly within its own part of the population, and nowhere else"
-        anchor = "given: within its part every source selects all images alike"
-        # A source that draws from all of it leaves nothing out.
-        is_whole = any(isinstance(query, str) and query == "all" for query in self.queries)
-        population = THE_TARGET if is_whole else "the parts of the population together"
-        return Description("Subpopulation", (assumed,), (), anchor, population, shown)
-
-
-def _check_queried(frame: pd.DataFrame, query: str, what: str) -> None:
-    """Refuse a query over missing values that does not say what they are.
-
-    A comparison with one is False, as if the source could not select the image: nobody knows that.
-    """
-    words = set(re.findall(r"`([^`]+)`", query)) | set(re.findall(r"\w+", query))
-    if words & {"isna", "isnull", "notna", "notnull"}:
-        return
-    for name in frame.columns:
-        missing = np.flatnonzero(frame[name].isna()) if name in words else np.empty(0)
-        if missing.size:
-            raise DataError(
-                f"{name} is missing for {missing.size} of {len(frame)} images, the first in row "
-                f"{missing[0]}, and {what}, {query!r}, does not say whether it selects them. Leave "
-                "those images out, fill the values in, or write "
-                f"'{name}.notna() and ({query})'.",
-                column=name,
-                count=int(missing.size),
-                row=int(missing[0]),
-            )
-
-
-def _evaluated(frame: pd.DataFrame, query: str, what: str) -> Any:
-    if "@" in query or "__" in query:
-        raise ConfigError(
-            f"{what} may use columns, numbers, texts and comparisons only, not '@' or '__'; got "
-            f"{query!r}.",
-            option="queries",
-            value=query,
-        )
-    try:
-        return frame.eval(query, engine="python")
-    except Exception as error:  # pandas raises whatever the expression raises
-        raise ConfigError(
-            f"{what} cannot be evaluated: {query!r} ({type(error).__name__}: {error}). "
-            f"The columns are {first_few(list(frame.columns), 12)}.",
-            option="queries",
-            value=query,
-        ) from error
 
 
 def _column(frame: pd.DataFrame, column: str, source: str) -> Floats:
@@ -372,7 +241,7 @@ def _called(
     value = np.asarray(function(frame), dtype=np.float64)
     if value.shape != shape:
         raise DataError(
-            f"{what} was given as the function {_shown(function)}, which must return shape "
+            f"{what} was given as the function {entry_text(function)}, which must return shape "
             f"{shape}; it returned {value.shape}.",
             option="omega",
             value=list(value.shape),
@@ -450,7 +319,8 @@ def _frame_by_id(
     return omega.index, omega[list(names)].to_numpy(dtype=np.float64)
 
 
-def _shown(entry: Any) -> str:
+def entry_text(entry: Any) -> str:
+    """Name a function, or write any other entry as text."""
     return getattr(entry, "__qualname__", None) or str(entry)
 
 

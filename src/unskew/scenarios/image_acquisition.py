@@ -27,7 +27,7 @@ def acquisition(
 
     This is the article's section 4.3.
 
-    The d features are split at their medians into K = 2^d bins; image x lies in bin Σ_j 2^{d−1−j}
+    The d features are split at their medians into K = 2^d bins; image x is in bin Σ_j 2^{d−1−j}
     1{x_j > median_j} (for hue, saturation and value: 4·b_H + 2·b_S + b_V). Source k selects with
     ω_k(x) = max(0, 1 − ‖x − projection of x on bin k‖₁/γ), which is 1 in bin k, and draws with
     replacement from the population, which is the target.

@@ -207,8 +207,8 @@ def _check_scope(target: Target, fact: Distribution, attribute: str) -> None:
     both = [level for level in levels if level in rule] if isinstance(rule, Mapping) else []
     if both:
         raise ConfigError(
-            f"the target gives {attribute} = {first_few(both)} a mass and also lists it under "
-            "outside; keep one of the two.",
+            f"the target gives {attribute} = {first_few(both)} a mass, and outside names it, too; "
+            "only one of the two can hold.",
             option="outside",
             column=attribute,
             levels=both,

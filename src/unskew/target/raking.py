@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
 from unskew.errors import ConvergenceError, CoverageError, first_few
 from unskew.records import Floats, Ints
@@ -67,8 +68,8 @@ def rake_table(weight_c: Floats, margins: Sequence[KnownMargin]) -> Floats:
     if not isinstance(tilt, TiltSolution):
         raise _unreachable(tilt, z_cj, kept)
     mass_c = np.zeros(weight_c.size)
-    mass_c[keep_c] = tilt.probability
-    return np.asarray(mass_c / mass_c.sum())
+    mass_c[keep_c] = tilt.probability / tilt.probability.sum()
+    return mass_c
 
 
 def sweep_margins(weight_c: Floats, codes: Sequence[Ints], masses: Sequence[Floats]) -> Floats:
@@ -95,7 +96,9 @@ def sweep_margins(weight_c: Floats, codes: Sequence[Ints], masses: Sequence[Floa
     return swept_c if swept_c.min() > _FAINTEST else weight_c
 
 
-def _check_levels_left(margin: KnownMargin, weight_c: Floats, keep_c: np.ndarray) -> None:
+def _check_levels_left(
+    margin: KnownMargin, weight_c: Floats, keep_c: npt.NDArray[np.bool_]
+) -> None:
     """Refuse a level with mass all of whose cells are empty or have another level of mass 0."""
     n_levels = len(margin.levels)
     left_l = np.bincount(margin.code_c, weights=weight_c * keep_c, minlength=n_levels)

@@ -75,7 +75,7 @@ def tilt_to_zero(weight_c: Floats, z_cj: Floats) -> TiltSolution | Gap | None:
         return _smallest_gap(z_cj)
     if support_c.all():
         return None
-    # Zero lies on the boundary of what can be reached: the cells off that face are empty in every
+    # Zero is on the boundary of what can be reached: the cells off that face are empty in every
     # solution.
     inner = _newton(weight_c[support_c] / weight_c[support_c].sum(), z_cj[support_c])
     if inner is None:

@@ -75,12 +75,12 @@ def fit_soft_boxes(
         Σ_i log q_{i,s_i} + ¼√n (Σ_k log Ω_k − (1/n) Σ_i 1/ω_{i,s_i}),   q_ik ∝ e^{u_k} a_ik ω_ik,
         Ω_k the pool's mean of ω_k.
 
-    The second term is of order √n beside n. It decides only where the likelihood does not: q knows
-    ratios of ω, and in a wide mechanism (log ω nearly linear) many boxes have the same ratios; of
-    those the least selective is taken. Nor does q know how small ω is on an image that no other
-    source selects: on the rim of its own source's support it would get nearly all the weight. A
-    finite edge must earn ½ log n units of log-likelihood with the others held (Schwarz), otherwise
-    it comes out infinite.
+    The second term is of order √n, the first of order n. It decides only where the likelihood does
+    not: q knows ratios of ω, and in a wide mechanism (log ω nearly linear) many boxes have the same
+    ratios; of those the least selective is taken. Nor does q know how small ω is on an image that
+    no other source selects: on the rim of its own source's support it would get nearly all the
+    weight. A finite edge must earn ½ log n units of log-likelihood with the others held (Schwarz),
+    otherwise it comes out infinite.
 
     The constant is returned when (1) the permutation test does not reject it at 5%, or (2) it is
     rejected, but the gain in log-likelihood is below ½ log n for each edge and for γ (Schwarz):
@@ -227,8 +227,8 @@ def soft_box_jacobian(
 
     θ = finite lower edges, then finite upper edges (source by source), then log γ.
 
-    With t = γ − distance: −1/t for a lower edge that the image lies below, 1/t for an upper edge
-    that it lies above, distance/t for log γ; 0 where ω = 0, and for the other edges. Constant ω (no
+    With t = γ − distance: −1/t for a lower edge that the image is below, 1/t for an upper edge
+    that it is above, distance/t for log γ; 0 where ω = 0, and for the other edges. Constant ω (no
     finite edge, infinite γ) has P = 1 and a zero derivative.
     """
     feature_nd = np.asarray(feature_nd, dtype=np.float64)

@@ -286,7 +286,7 @@ def evaluate_soft_boxes(
 
     L = Σ_i log q_{i,s_i} + τ (Σ_k log Ω_k − (1/n) Σ_i 1/ω_{i,s_i}).
 
-    The gradients are 0 where they are not wanted. Rows of a cell lie between its bounds.
+    The gradients are 0 where they are not wanted. Rows of a cell are between its bounds.
     """
     n_cells, n_sources = u_ck.shape
     source_e, feature_e, sign_e, at_e = list_edges(lower_kd, upper_kd)

@@ -24,7 +24,7 @@ def permutation_p_value(
 ) -> tuple[float, int]:
     """Compute the p-value of constant ω, and the number of permutations made.
 
-    The statistic stands for the refit: an edge of source k pays if k lacks images beyond it, so T =
+    The statistic replaces the refit: an edge of source k pays if k lacks images beyond it, so T =
     Σ_{k,d} max_b z²_{kdb}, z_{kdb} being the standardised difference between the images of k below
     the b-th place along feature d and those expected, Σ_i q⁰_ik. Any statistic gives an exact level
     as long as it treats the permuted labels as it treats the given ones.

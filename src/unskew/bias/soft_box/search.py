@@ -38,9 +38,7 @@ ROWS_OF_TRIAL = 6000  # the starts are climbed on a subsample of this size
 EDGE_COST = 0.5
 PLACES = np.linspace(0.04, 0.96, 12)  # quantiles of the pool at which a new edge is tried
 MOST_ROUNDS = 6
-MOST_MOVES = (
-    1000  # of the edges of a source; each makes room for the image that lies farthest outside
-)
+MOST_MOVES = 1000  # of the edges of a source; each makes room for the image farthest outside
 ROOM = 0.02  # of γ, left between an image and the rim of its own source's support
 
 
@@ -185,8 +183,8 @@ def _carried(few: LabelProblem, many: LabelProblem, boxes: Boxes) -> Boxes:
 
     That makes room for these, and shifts u as the sources' shares differ.
 
-    On the same images u begins anew: that is another way up, which at times goes on where the first
-    ended on a ridge.
+    On the same images u starts again: that is another way up, which at times goes on where the
+    first ended on a ridge.
     """
     moved = make_room(many, boxes)
     if few is many or not np.array_equal(few.count > 0, many.count > 0):
