@@ -13,7 +13,7 @@ from unskew import Pool, Target
 from unskew.bias import Strata
 from unskew.debiasing.by_split import weigh_splits
 from unskew.errors import ImageError
-from unskew.records.images import Images
+from unskew.records.pool import Images
 from unskew.weigh.weights_table import (
     COLUMNS,
     join_weights,

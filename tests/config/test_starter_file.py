@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from unskew import Pool, debias
 from unskew.config.run_config import make_config, read_config
 from unskew.config.starter_file import starting_config
-from unskew.records.images import Images
+from unskew.records.pool import Images
 from unskew.sources.readers import read_sources
 
 MANIFEST = {"manifest": "all.csv", "source": "site"}

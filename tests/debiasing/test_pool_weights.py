@@ -11,7 +11,7 @@ from raising import refused
 from two_sources import two_sources
 from unskew import ConfigError, CoverageError, DataError, Pool, Target, debias
 from unskew.bias import Box, Known, Product, Propensity, Strata, Subpopulation, Tilt
-from unskew.debiasing.fitted_rows import evaluate_fitted
+from unskew.debiasing.estimation import evaluate_fitted
 from unskew.errors import UnskewWarning, WeakOverlapWarning
 
 MARGIN = Target.margins({"label": {"cat": 0.5, "dog": 0.5}})

@@ -14,7 +14,7 @@ import pandas as pd
 from PIL import Image
 
 from unskew.records import Pool
-from unskew.records.images import Images, RawImage
+from unskew.records.pool import Images, RawImage
 
 
 class GivenImages(Images):

@@ -19,7 +19,7 @@ from sklearn.decomposition import PCA
 from raising import refused
 from unskew.errors import ConfigError, DataError
 from unskew.records import Pool
-from unskew.records.images import Images
+from unskew.records.pool import Images
 from unskew.represent.embedding import fit_to_square
 from unskew.represent.pool_features import represent_images
 

@@ -15,8 +15,8 @@ from unskew.bias.features import check_columns, expand_features, is_numeric, rea
 from unskew.bias.fitted import FittedBias
 from unskew.errors import ConfigError, DataError, first_few
 from unskew.records import Floats, Ints, Pool, Target, Weights
+from unskew.records.arrays import seed_of
 from unskew.records.levels import holds_lists, level_text, text_levels
-from unskew.records.randomness import seed_of
 from unskew.solve.profile_likelihood import Profile
 
 if TYPE_CHECKING:

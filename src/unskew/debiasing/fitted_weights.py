@@ -1,4 +1,4 @@
-"""Weights of a pool under a fitted bias model: normalizers, weights, verdict, rows for errors."""
+"""Weights of a fitted model, with their verdict."""
 
 from __future__ import annotations
 
@@ -6,18 +6,182 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
-from unskew.debiasing.estimation import Estimation
-from unskew.debiasing.fitted_rows import FittedWeights, estimated_rows, evaluate_fitted
-from unskew.debiasing.fitted_verdict import judge_strata, judge_target
-from unskew.records import Overlap, Pool, Solution, Status, Weights
+from unskew.debiasing.estimation import Estimation, FittedWeights, estimated_rows, evaluate_fitted
+from unskew.errors import CoverageError, first_few
+from unskew.records import Floats, Overlap, Pool, Solution, Status, Verdict, Weights
+from unskew.records.arrays import count_pairs
 from unskew.solve.logarithms import log_sum
+from unskew.solve.normalizers import check_overlap, overlap_of_cells
 from unskew.solve.options import SolverOptions, read_options
-from unskew.solve.overlap import warn_if_weak
+from unskew.solve.overlap import warn_if_weak, with_sigma2
+from unskew.target.facts import cell_text
+from unskew.weigh.effective_size import judge_positive, judge_weights
 from unskew.weigh.solved_weights import debias_weights, group_codes, weigh_solved
 
 if TYPE_CHECKING:
     from unskew.bias.fitted import FittedBias
+
+# A stratum of a product is judged by itself from this target mass and number of images on; errors
+# of smaller ones average out.
+_LARGE_MASS = 0.1
+_LARGE_SIZE = 50
+
+
+def judge_strata(fitted: FittedBias, weight_r: Floats) -> Overlap:
+    """Judge the overlap of the sources where the target's masses of strata are known.
+
+    Strata alone need coverage, not links; other factors need links within strata.
+    """
+    assert fitted.strata is not None
+    data, n, n_sources = fitted.data, fitted.data.n_pool, len(fitted.names)
+    if fitted.factors:
+        overlap = check_overlap(
+            fitted.profile.log_omega[:n, :n_sources], data.source[:n], log=True, names=fitted.names
+        )
+    else:
+        count_ck = count_pairs(data.cell[:n], data.source[:n], (data.n_cells, n_sources))
+        overlap = overlap_of_cells(fitted.strata.log_factor[:, :n_sources], count_ck, fitted.names)
+    message, verdict = _strata_message(fitted, overlap)
+    return judge_weights(replace(overlap, verdict=verdict, message=message), weight_r)
+
+
+def _strata_message(fitted: FittedBias, overlap: Overlap) -> tuple[str, Verdict]:
+    assert fitted.strata is not None
+    target = fitted.strata.target
+    by = " × ".join(target.by)
+    asked = "stratum of the target" + (" that is not left out" if target.uncovered else "")
+    known = f"with the target's distribution of {by} the normalizers are known, and every {asked}"
+    if fitted.factors:
+        weak = _weak_link(fitted)
+        if weak:
+            return weak, "weak"
+        return (
+            f"Within each stratum its sources are linked to one another; {known} has images.",
+            "ok",
+        )
+    if len(fitted.names) == 1:
+        links = "There is one source, which needs no link"
+    elif overlap.connected:
+        links = "The sources are linked to one another, though they need not be"
+    else:
+        links = (
+            f"The sources are not linked to one another ({len(overlap.components)} separate "
+            "groups) and need not be"
+        )
+    return f"{links}: {known} has images.", "ok"
+
+
+def _weak_link(fitted: FittedBias) -> str:
+    """Describe what is weak in a product with strata; "" if nothing is.
+
+    That is links between sources within strata, or parameters of a source that shares no stratum.
+    All strata together are judged as one solve is, by σ₂ of the sum of their Hessians, and a
+    stratum by itself where it is large.
+    """
+    assert fitted.strata is not None
+    data, profile, target = fitted.data, fitted.profile, fitted.strata.target
+    seen_ck = np.zeros(profile.u.shape, dtype=np.bool_)
+    seen_ck[data.cell, data.source] = True
+    shared_k = seen_ck[seen_ck.sum(axis=1) > 1].any(axis=0)
+    if profile.n_parameters and data.n_sources > 1 and not shared_k.all():
+        alone = [f"`{data.names[k]}`" for k in np.flatnonzero(~shared_k)]
+        return (
+            f"No stratum has images both of {first_few(alone)} and of another source, so that "
+            "the data do not show how it selects within strata: its other factors are a guess. "
+            "Use coarser strata, or Strata alone."
+        )
+    everywhere = np.ones(data.cell.size, dtype=np.bool_), np.ones(data.n_sources, dtype=np.bool_)
+    weak = _weak_among(fitted, *everywhere)
+    if weak:
+        return f"Within strata: {weak}"
+    size_c = np.bincount(data.cell, minlength=data.n_cells)
+    is_large_c = (target.mass >= _LARGE_MASS) & (size_c >= _LARGE_SIZE)
+    for c in np.flatnonzero(is_large_c & (seen_ck.sum(axis=1) > 1)):
+        weak = _weak_among(fitted, data.cell == c, seen_ck[c])
+        if weak:
+            return f"In the stratum {cell_text(target.by, target.strata[c])}: {weak}"
+    return ""
+
+
+def _weak_among(
+    fitted: FittedBias, is_row_r: npt.NDArray[np.bool_], is_present_k: npt.NDArray[np.bool_]
+) -> str:
+    """Describe the weak link among these rows and sources; "" if there is none."""
+    data, profile = fitted.data, fitted.profile
+    row, present = np.flatnonzero(is_row_r), np.flatnonzero(is_present_k)
+    overlap = check_overlap(
+        profile.log_omega[np.ix_(row, present)],
+        np.searchsorted(present, data.source[row]),
+        log=True,
+        names=[data.names[k] for k in present],
+    )
+    if overlap.verdict == "ok" and present.size > 1:
+        hessian_kk = profile.information.h_ckk[np.unique(data.cell[row])].sum(axis=0)
+        overlap = with_sigma2(overlap, hessian_kk[np.ix_(present, present)] / row.size)
+    return overlap.message if overlap.verdict == "weak" else ""
+
+
+def judge_target(weights: Weights, max_unlike: float, *, judge: bool) -> Weights:
+    """Add the verdict of families that are positive everywhere, and of a sample of the target.
+
+    ``judge``: let a classifier try to tell the sample from the weighted pool.
+    """
+    from unskew.bias.resemblance import compare_with_target
+
+    assert weights.estimation is not None
+    fitted, overlap = weights.estimation.fitted, weights.overlap
+    _check_coverage(fitted, max_unlike)
+    is_positive = not np.isneginf(fitted.profile.log_omega).any()
+    if (fitted.strata is None or fitted.factors) and is_positive:
+        overlap = judge_positive(overlap, weights.weight[fitted.row])
+    resemblance = compare_with_target(fitted, weights.weight[fitted.row]) if judge else None
+    if resemblance is not None and resemblance.unlike > max_unlike:
+        raise CoverageError(
+            f"{resemblance.message} That is more than max_unlike = {max_unlike:g}: the target is "
+            "not identifiable from these sources.",
+            option="max_unlike",
+            value=float(resemblance.unlike),
+            limit=max_unlike,
+        )
+    # The solve has already warned of its own verdict.
+    if fitted.strata is not None or overlap.message != weights.overlap.message:
+        warn_if_weak(overlap)
+    return replace(
+        weights, overlap=overlap, estimation=replace(weights.estimation, resemblance=resemblance)
+    )
+
+
+def _check_coverage(fitted: FittedBias, max_unlike: float) -> None:
+    """Refuse a sample of the target with too many images that no source could have produced."""
+    data = fitted.data
+    if data.sample is None:
+        return
+    lacking, levels = fitted.uncovered
+    if lacking > max_unlike:
+        raise CoverageError(
+            f"{lacking:.1%} of the target's images have {first_few(levels)}, which no source has, "
+            f"more than max_unlike = {max_unlike:g}. "
+            "Collect such images, or leave them out of the sample: results are then about the rest "
+            "of the target.",
+            option="max_unlike",
+            value=float(lacking),
+            limit=max_unlike,
+            levels=list(levels),
+        )
+    log_rk = fitted.profile.log_omega[data.n_pool :, : len(fitted.names)]
+    share = float(np.mean(np.isneginf(log_rk).all(axis=1)))
+    if share > max_unlike:
+        raise CoverageError(
+            f"{share:.1%} of the target's images are where no source selects anything (omega is 0 "
+            f"for every source), more than max_unlike = {max_unlike:g}. Collect such images, or "
+            "make the target smaller.",
+            option="max_unlike",
+            value=share,
+            limit=max_unlike,
+        )
+
 
 # Of the largest term of a row: a sum so small may have lost terms to underflow.
 _LOST = 1e-280

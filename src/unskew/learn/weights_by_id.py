@@ -9,7 +9,7 @@ import numpy as np
 
 from unskew.errors import ConfigError, DataError
 from unskew.records import Floats
-from unskew.records.id_join import find_positions, list_ids, refuse_duplicates, refuse_extra
+from unskew.records.levels import find_positions, list_ids, refuse_duplicates, refuse_extra
 
 
 def align_by_id(

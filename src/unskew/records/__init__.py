@@ -4,8 +4,7 @@ lazy import.
 
 from unskew.records.arrays import Codes, Floats, Ints
 from unskew.records.diagnostics import Diagnostics, OutcomeRange
-from unskew.records.images import ChosenImages, Images, JoinedImages, RawImage
-from unskew.records.pool import Pool
+from unskew.records.pool import ChosenImages, Images, JoinedImages, Pool, RawImage
 from unskew.records.solution import Overlap, Solution, Status, Step, Verdict
 from unskew.records.target import Target
 from unskew.records.weights import Estimate, Weights

@@ -1,7 +1,13 @@
-"""Names for the arrays that everybody passes around, how two codes are counted, what is missing."""
+"""Names for the arrays that everybody passes around, codes counted, and randomness that a caller controls."""
+
+from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from unskew.errors import ConfigError
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -20,3 +26,23 @@ def is_missing(value: object) -> bool:
         or type(value).__name__ in ("NAType", "NaTType")
         or (isinstance(value, float | np.floating) and bool(np.isnan(value)))
     )
+
+
+Randomness = int | np.random.Generator
+
+
+def seed_of(rng: Randomness) -> int:
+    """Return a seed: an integer unchanged, or one drawn from a Generator.
+
+    The latter is below 2³¹, which every library accepts as a seed.
+    """
+    value: Any = rng
+    if isinstance(value, np.random.Generator):
+        return int(value.integers(2**31))
+    if isinstance(value, bool) or not hasattr(value, "__index__") or value < 0:
+        raise ConfigError(
+            f"rng must be an integer, 0 or more, or a numpy.random.Generator; got {value!r}.",
+            option="rng",
+            value=repr(value),
+        )
+    return int(value)

@@ -9,8 +9,8 @@ import numpy as np
 
 from unskew.errors import DataError, did_you_mean, first_few
 from unskew.records import Pool
-from unskew.records.images import Images
 from unskew.records.levels import text_levels
+from unskew.records.pool import Images
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConfigError, ImageError, UnskewError
-from unskew.records.images import RawImage
+from unskew.records.pool import RawImage
 from unskew.represent.base import REDUCED_SIDE, Header, Pixels
 
 if TYPE_CHECKING:

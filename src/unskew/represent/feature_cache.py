@@ -20,7 +20,7 @@ import numpy.typing as npt
 from unskew.errors import DataError, ImageError
 from unskew.files.atomic import write_text, written_whole
 from unskew.records import Pool
-from unskew.records.images import RawImage
+from unskew.records.pool import RawImage
 from unskew.represent.base import Representation
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import DataError, ImageError, UnskewError
-from unskew.records.images import Images, RawImage
+from unskew.records.pool import Images, RawImage
 from unskew.represent.base import Header, Representation
 from unskew.represent.decode import Picture, reasons
 from unskew.represent.feature_cache import FileStamp, Keys, hash_image

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from unskew.engine.progress import show_progress
 from unskew.errors import ConfigError, DataError, no_image_left, too_many_unreadable
 from unskew.records import Pool
-from unskew.records.images import JoinedImages
+from unskew.records.pool import JoinedImages
 from unskew.records.pool_table import ROLES
 from unskew.represent.base import Representation, column_names
 from unskew.represent.decode import MAX_PIXELS

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError
-from unskew.records.images import ChosenImages, Images, JoinedImages
+from unskew.records.pool import ChosenImages, Images, JoinedImages
 from unskew.represent.base import Representation
 from unskew.represent.decode import pillow_unlimited
 from unskew.represent.feature_cache import KEY_DTYPE, Shelf, open_file_shelf, open_shelf

@@ -18,8 +18,8 @@ from unskew.engine.progress import show_progress
 from unskew.errors import DataError, ImageError
 from unskew.files.atomic import folder_written_whole
 from unskew.records import Ints, Pool
-from unskew.records.images import RawImage
 from unskew.records.levels import level_text
+from unskew.records.pool import RawImage
 from unskew.runs.export_tables import Export, plain_rows, split_rows
 from unskew.weigh.weights_table import is_list
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from unskew.errors import ConfigError, DataError, ImageError, first_few
 from unskew.records import Pool
 from unskew.records.arrays import Ints
-from unskew.records.images import Images, JoinedImages, RawImage
+from unskew.records.pool import Images, JoinedImages, RawImage
 from unskew.records.pool_table import columns_from_arrays, pool_of_images
 from unskew.sources.files import near_names
 from unskew.sources.pixels import as_pixels

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Pool
-from unskew.records.images import JoinedImages
+from unskew.records.pool import JoinedImages
 from unskew.records.pool_table import pool_of_images
 from unskew.sources.arrays import ArrayImages
 from unskew.sources.cifar_files import CifarForm, download_cifar, find_cifar

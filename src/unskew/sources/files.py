@@ -15,7 +15,7 @@ import numpy as np
 
 from unskew.errors import ConfigError, DataError, ImageError, did_you_mean, first_few
 from unskew.records.arrays import Ints
-from unskew.records.images import Images
+from unskew.records.pool import Images
 
 # In upper or lower case. Those that may need a plug-in to be decoded are listed, too: an image set
 # aside for that reason is better than one overlooked.

@@ -12,7 +12,7 @@ import numpy as np
 from unskew.errors import ConfigError, DataError, ImageError, UnskewError, did_you_mean, first_few
 from unskew.records import Pool
 from unskew.records.arrays import Ints
-from unskew.records.images import Images, JoinedImages, RawImage
+from unskew.records.pool import Images, JoinedImages, RawImage
 from unskew.records.pool_table import pool_of_images
 from unskew.sources.pixels import as_pixels
 from unskew.sources.roles import (

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ImageError
-from unskew.records.images import RawImage
+from unskew.records.pool import RawImage
 
 _CHANNELS = (1, 3, 4)
 _ORIENTATION = 0x0112

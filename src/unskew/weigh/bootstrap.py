@@ -17,13 +17,12 @@ import scipy.sparse
 from unskew.engine.progress import show_progress
 from unskew.errors import ConfigError
 from unskew.records import Estimate, Floats, Ints
-from unskew.records.randomness import seed_of
+from unskew.records.arrays import seed_of
 from unskew.solve.newton import resolve
 from unskew.solve.overlap import is_strongly_connected
 from unskew.weigh.curvature import check_solved
 from unskew.weigh.effective_size import add_by_code
-from unskew.weigh.sampling_units import Units, find_units
-from unskew.weigh.value_checks import check_level, check_order, check_values
+from unskew.weigh.sampling_units import Units, check_level, check_order, check_values, find_units
 
 if TYPE_CHECKING:
     from unskew.debiasing.estimation import Estimation

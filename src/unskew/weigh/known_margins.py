@@ -14,7 +14,7 @@ import numpy.typing as npt
 from unskew.errors import ConfigError, CoverageError, DataError, first_few
 from unskew.records import Floats, Ints
 from unskew.weigh.effective_size import add_by_code
-from unskew.weigh.value_checks import check_values
+from unskew.weigh.sampling_units import check_values
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -21,8 +21,8 @@ from unskew.records import Floats, Ints
 from unskew.records.arrays import is_missing
 from unskew.records.target import THE_TARGET
 from unskew.weigh.extreme_means import Extreme, OrderedValues, order_values, solve_log_factor
+from unskew.weigh.sampling_units import check_level, check_order, check_values
 from unskew.weigh.uncertainty import weighted_mean
-from unskew.weigh.value_checks import check_level, check_order, check_values
 
 if TYPE_CHECKING:
     from unskew.records import Weights

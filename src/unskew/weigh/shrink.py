@@ -15,7 +15,7 @@ from unskew.target.tilting import TiltSolution, tilt_to_zero
 from unskew.weigh.curvature import check_solved
 from unskew.weigh.effective_size import effective_size
 from unskew.weigh.pool_comparison import MeanNoise, equal_weights, noise_beside_pool
-from unskew.weigh.value_checks import check_order, check_values
+from unskew.weigh.sampling_units import check_order, check_values
 
 # Of its own standard deviation, what the values named before must leave of a value.
 _REDUNDANT = 1e-7

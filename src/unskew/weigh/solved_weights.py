@@ -11,14 +11,14 @@ import numpy.typing as npt
 from unskew.errors import DataError
 from unskew.records import Floats, Weights
 from unskew.records.arrays import is_missing
-from unskew.records.id_join import find_positions, list_ids
+from unskew.records.levels import find_positions, list_ids
 from unskew.solve.methods import Solved, solve_prepared, with_exact_hessian
 from unskew.solve.omega_rows import Rows
 from unskew.solve.options import OmegaOptions, read_options, shows_options
 from unskew.solve.overlap import overlap_at_solution, warn_if_weak
 from unskew.solve.prepared_rows import prepare
 from unskew.solve.source_codes import check_same_order
-from unskew.weigh.verdict import judge_weights
+from unskew.weigh.effective_size import judge_weights
 
 
 @shows_options(OmegaOptions)

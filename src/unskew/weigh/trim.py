@@ -14,7 +14,7 @@ from unskew.errors import ConfigError, ConvergenceError, DataError
 from unskew.records import Floats, Weights
 from unskew.weigh.calibrate import read_weight
 from unskew.weigh.effective_size import effective_size
-from unskew.weigh.value_checks import check_values
+from unskew.weigh.sampling_units import check_values
 
 # Caps that at="mse" tries, evenly spaced in the logarithm from the mean to the largest weight.
 _N_CANDIDATES = 41

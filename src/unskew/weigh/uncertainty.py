@@ -1,11 +1,4 @@
-"""Asymptotic standard errors of target means and normalizers, robust to groups.
-
-Here ω is known; where it was estimated, `unskew.weigh.estimated_omega` has the formulas.
-
-Notation: q_i the memberships of image i, π_i its weight, λ_k the shares, H the Hessian of the
-objective at the solution, and H⁻ the generalized inverse of H with H⁻λ = 0 (H has the null vector
-1: the constant in u, which is fixed by convention).
-"""
+"""Standard errors for known omega, robust to groups."""
 
 from __future__ import annotations
 
@@ -17,7 +10,7 @@ import numpy.typing as npt
 import scipy.sparse
 import scipy.special
 
-from unskew.records import Estimate
+from unskew.records import Estimate, Floats
 from unskew.weigh.bootstrap import bootstrap_fit
 from unskew.weigh.curvature import (
     check_solved,
@@ -32,15 +25,18 @@ from unskew.weigh.sampling_units import (
     Units,
     centre_units,
     centre_within_sources,
+    check_level,
+    check_order,
+    check_values,
     degrees_of_freedom,
     design_effect,
     find_units,
 )
-from unskew.weigh.value_checks import check_level, check_order, check_values
 
 if TYPE_CHECKING:
     from unskew.debiasing.estimation import Estimation
     from unskew.records import Floats, Weights
+
 
 # Replicates behind the standard error of a model without derivatives.
 REPLICATES = 100

@@ -11,8 +11,7 @@ import numpy as np
 from unskew.errors import DataError, first_few
 from unskew.files.atomic import written_whole
 from unskew.records import Pool, Weights
-from unskew.records.id_join import find_positions, refuse_extra
-from unskew.records.levels import level_text
+from unskew.records.levels import find_positions, level_text, refuse_extra
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,7 @@ import pytest
 
 from raising import refused
 from unskew import ConfigError
-from unskew.records.randomness import seed_of
+from unskew.records.arrays import seed_of
 
 
 @pytest.mark.parametrize("number", [0, 7, 2**40, np.int64(3)])

@@ -5,7 +5,7 @@ import pytest
 
 from raising import refused
 from unskew import DataError
-from unskew.records.id_join import find_positions, list_ids, refuse_duplicates, refuse_extra
+from unskew.records.levels import find_positions, list_ids, refuse_duplicates, refuse_extra
 
 WHO = {"of": "the dataset", "among": "the weights"}
 
