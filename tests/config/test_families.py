@@ -15,7 +15,7 @@ from unskew.config.families import (
     toml_type,
     type_words,
 )
-from unskew.represent.naming import REPRESENTATIONS
+from unskew.represent.base import REPRESENTATIONS
 
 
 @pytest.mark.parametrize("family", [name for name in families() if name != "product"])

@@ -9,7 +9,7 @@ from unskew.config.run_config import (
 from unskew.config.sections import SOURCE_KINDS, TARGET_KINDS, SolveSection, SourcesSection
 from unskew.represent import embedding_models
 from unskew.solve.options import Method
-from unskew.target import schema
+from unskew.target import settings as schema
 
 
 def test_the_sections_agree_with_what_they_configure():

@@ -17,7 +17,7 @@ from unskew.errors import DataError, first_few
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.records.target import THE_TARGET
 from unskew.solve.profile_likelihood import Profile
-from unskew.target.wording import labels_lacking
+from unskew.target.settings import labels_lacking
 
 if TYPE_CHECKING:
     import pandas as pd

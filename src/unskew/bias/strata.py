@@ -13,8 +13,14 @@ from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.errors import ConfigError, CoverageError, DataError, UnskewWarning, first_few
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.records.levels import text_levels
-from unskew.target.facts import Distribution, cell_text
-from unskew.target.levels import cells_of, check_discrete, check_edges, column_levels
+from unskew.target.facts import (
+    Distribution,
+    cell_text,
+    cells_of,
+    check_discrete,
+    check_edges,
+    column_levels,
+)
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -290,7 +290,7 @@ def _isin(column: pd.Series[Any], trained: pd.Series[Any]) -> npt.NDArray[np.boo
 
 
 def _stratum_known(fitted: FittedBias, frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    from unskew.target.levels import cells_of, column_levels
+    from unskew.target.facts import cells_of, column_levels
 
     assert fitted.strata is not None
     target = fitted.strata.target

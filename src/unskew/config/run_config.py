@@ -18,7 +18,7 @@ from pydantic import PrivateAttr, ValidationError
 
 from unskew.bias.base import Bias
 from unskew.config.families import feature_problems, read_bias_settings
-from unskew.config.learn_keys import learn_problems
+from unskew.config.key_rules import learn_problems
 from unskew.config.problems import (
     Problem,
     config_error,

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from unskew.config.value_types import ColumnRule, Share, SplitRule, Text
+from unskew.config.key_rules import ColumnRule, Share, SplitRule, Text
 from unskew.represent.decode import MAX_PIXELS
 from unskew.sources.readers import SETTINGS
 

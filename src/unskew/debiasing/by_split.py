@@ -296,7 +296,7 @@ def _check_uniform(
 
     A uniform target is uniform over the levels of all splits.
     """
-    from unskew.target.cell_masses import allow_uncovered
+    from unskew.target.strata import allow_uncovered
 
     if target is None or target.kind != "uniform" or whole is None:
         return {}

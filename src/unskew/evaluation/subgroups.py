@@ -16,7 +16,7 @@ from unskew.evaluation.metrics import Truth
 from unskew.records import Floats, Ints
 from unskew.records.levels import MISSING, holds_lists
 from unskew.report.summary.privacy import SMALLEST_CELL, count_units, hidden_cells
-from unskew.target.levels import check_edges, column_levels
+from unskew.target.facts import check_edges, column_levels
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -23,11 +23,11 @@ from unskew.learn.checkpoints import (
     CHECKPOINT,
     LOGS,
     MODEL,
+    TrainingLogs,
     load_state,
     prepare_folder,
     refuse_other_run,
 )
-from unskew.learn.device_rows import DeviceRows
 from unskew.learn.presets import PRESETS, TrainSettings, settings_dict, settings_of
 from unskew.learn.probe import fit_probe
 from unskew.learn.trained_model import (
@@ -37,8 +37,13 @@ from unskew.learn.trained_model import (
     new_network,
     save_model,
 )
-from unskew.learn.training_data import TrainingData, check_alike, measure_scale, row_blocks
-from unskew.learn.training_logs import TrainingLogs
+from unskew.learn.training_data import (
+    DeviceRows,
+    TrainingData,
+    check_alike,
+    measure_scale,
+    row_blocks,
+)
 from unskew.learn.training_loop import TrainingLoop, TrainingRun, judge_rows
 
 __all__ = [

@@ -121,13 +121,13 @@ class Target:
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any], folder: str | PathLike[str] = ".") -> Target:
         """Read the ``[target]`` part of a configuration; files are read from ``folder``."""
-        from unskew.target.schema import read_target
+        from unskew.target.settings import read_target
 
         return read_target(settings, folder)
 
     def to_dict(self) -> dict[str, Any]:
         """Return values that TOML and JSON can hold, from which `from_dict` makes the same."""
-        from unskew.target.schema import written_target
+        from unskew.target.settings import written_target
 
         return written_target(self)
 
@@ -155,6 +155,6 @@ class Target:
 
     def describe(self) -> tuple[str, ...]:
         """Return what was given and what is assumed, in plain sentences."""
-        from unskew.target.wording import target_sentences
+        from unskew.target.settings import target_sentences
 
         return target_sentences(self)

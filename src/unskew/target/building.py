@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Pool, Target
 from unskew.records.levels import MISSING, level_text
-from unskew.target.facts import Distribution, cell_text, read_margin, read_target_table
-from unskew.target.levels import check_edges
+from unskew.target.facts import Distribution, cell_text, check_edges, read_margin, read_target_table
 from unskew.target.mass_covariance import mass_covariance
 
 if TYPE_CHECKING:

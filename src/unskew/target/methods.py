@@ -11,8 +11,7 @@ from unskew.target.building import (
     uniform_target,
 )
 from unskew.target.resolution import find_reference, stratify_pool
-from unskew.target.schema import read_target, written_target
-from unskew.target.wording import target_sentences
+from unskew.target.settings import read_target, target_sentences, written_target
 
 __all__ = [
     "find_reference",

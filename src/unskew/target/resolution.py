@@ -1,25 +1,245 @@
-"""A target meets a pool.
-
-The result is the stratum of every image and its mass in the target, or the reference to resemble.
-"""
+"""A target meets a pool: the stratum of every image, the mass of every stratum, coverage."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
-from unskew.errors import ConfigError, DataError, did_you_mean, first_few
-from unskew.records import Floats, Pool, Target
-from unskew.records.levels import text_levels
-from unskew.target.cell_masses import CellMasses, weigh_cells
-from unskew.target.pool_cells import PoolCells, find_pool_cells
-from unskew.target.strata import TargetReference, TargetStrata
-from unskew.target.wording import reference_sentences, strata_sentences
+from unskew.errors import ConfigError, CoverageError, DataError, did_you_mean, first_few
+from unskew.records import Floats, Ints, Pool, Target
+from unskew.records.levels import MISSING, text_levels
+from unskew.target.facts import bin_labels, cells_of, check_discrete, column_levels
+from unskew.target.settings import reference_sentences, strata_sentences
+from unskew.target.strata import CellMasses, TargetReference, TargetStrata, weigh_cells
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+@dataclass(frozen=True)
+class _Attribute:
+    """One attribute of the pool; ``rules`` has "in" (scope), "keep" or "drop" for every level."""
+
+    name: str
+    levels: list[str]
+    code_n: Ints
+    rules: list[str]
+    known: list[str]
+
+
+@dataclass(frozen=True)
+class PoolCells:
+    """The cells of a pool, as the target distinguishes them.
+
+    Attributes
+    ----------
+    cells : the C combinations of levels that occur, in scope or kept at their pool share.
+    in_scope_c : (C,) False for cells that are kept at their pool share.
+    code_n : (n,) the cell of every row, -1 for dropped rows.
+    unit_n : (n,) how much of a unit a row is: 1, or 1/(images of its group in its cell).
+    dropped : number of rows dropped, by level.
+    known : the levels within the target's scope, by attribute, whether images have them or not.
+    n_split_groups : number of groups with images in several cells.
+    """
+
+    cells: list[tuple[str, ...]]
+    in_scope_c: npt.NDArray[np.bool_]
+    code_n: Ints
+    unit_n: Floats
+    dropped: dict[str, int]
+    known: dict[str, list[str]]
+    n_split_groups: int
+
+    @property
+    def size_c(self) -> Floats:
+        """(C,) units (images or groups) in each cell."""
+        kept_n = self.code_n >= 0
+        return np.asarray(
+            np.bincount(
+                self.code_n[kept_n], weights=self.unit_n[kept_n], minlength=len(self.cells)
+            ),
+            dtype=np.float64,
+        )
+
+
+def find_pool_cells(target: Target, frame: pd.DataFrame) -> PoolCells:
+    """Find the cell of every row, drop what the target drops, and count the units."""
+    attributes = [_read_attribute(target, frame, name) for name in target.by]
+    drop_n, dropped = _dropped_rows(attributes, len(frame))
+    cell_ca, cell_m = cells_of([attribute.code_n[~drop_n] for attribute in attributes])
+    cells = [
+        tuple(attribute.levels[at] for attribute, at in zip(attributes, cell, strict=True))
+        for cell in cell_ca
+    ]
+    in_scope_c = np.array(
+        [
+            all(attribute.rules[at] == "in" for attribute, at in zip(attributes, cell, strict=True))
+            for cell in cell_ca
+        ]
+    )
+    if not in_scope_c.any():
+        raise CoverageError(
+            "no image is within the target's scope: every one has a level outside it, or a missing "
+            "value.",
+            columns=list(target.by),
+        )
+    code_n = np.full(len(frame), -1, dtype=np.int64)
+    code_n[~drop_n] = cell_m
+    unit_n, n_split = _count_units(target, frame, code_n)
+    known = {attribute.name: attribute.known for attribute in attributes}
+    return PoolCells(cells, in_scope_c, code_n, unit_n, dropped, known, n_split)
+
+
+def _read_attribute(target: Target, frame: pd.DataFrame, name: str) -> _Attribute:
+    if name not in frame.columns:
+        raise DataError(
+            f"the target names the column {name!r}, which the images do not have; their columns "
+            f"are {first_few(list(frame.columns), 12)}.{did_you_mean(name, frame.columns)}",
+            column=name,
+        )
+    edges = target.bins.get(name)
+    if edges is None and target.kind == "uniform":
+        # Other targets name their levels, one by one.
+        check_discrete(
+            frame[name], name, f"Target.uniform({list(target.by)}, bins={{{name!r}: […]}})"
+        )
+    levels, code_n = column_levels(frame[name], name, edges)
+    count_l = np.bincount(code_n, minlength=len(levels))
+    if MISSING in levels and target.missing.get(name, "error") == "error":
+        count = int(count_l[levels.index(MISSING)])
+        raise DataError(
+            f"{name} is missing for {count} of {len(frame)} images. Choose what becomes of them "
+            f"with missing={{{name!r}: …}}: 'level' (a level of its own), 'drop', or 'keep' (at "
+            "their pool share).",
+            column=name,
+            count=count,
+        )
+    known = _known_levels(target, name, levels)
+    rules = [_rule(target, name, level, known) for level in levels]
+    unnamed = {
+        level: int(count)
+        for level, count, rule in zip(levels, count_l, rules, strict=True)
+        if rule == "unnamed"
+    }
+    if unnamed:
+        raise _unnamed_levels(name, unnamed, levels, known, edges)
+    return _Attribute(name, levels, code_n, rules, known)
+
+
+def _known_levels(target: Target, name: str, levels: list[str]) -> list[str]:
+    """Return the levels within the target's scope, whether images have them or not."""
+    for fact in target.facts:
+        if name in fact.by:
+            return fact.levels(name)
+    outside = target.outside.get(name, {})
+    named = list(outside) if isinstance(outside, Mapping) else []
+    absent = [level for level in named if level not in levels]
+    if absent:
+        raise DataError(
+            f"outside names {name} = {first_few(absent)}, which no image has; its levels are "
+            f"{first_few(levels, 12)}.{did_you_mean(absent[0], levels)}",
+            option="outside",
+            column=name,
+            levels=absent,
+        )
+    edges = target.bins.get(name)
+    known = (
+        bin_labels(edges)
+        if edges is not None
+        else sorted(level for level in levels if level != MISSING)
+    )
+    if MISSING in levels and target.missing.get(name) == "level":
+        known.append(MISSING)
+    return [level for level in known if level not in named]
+
+
+def _rule(target: Target, name: str, level: str, known: list[str]) -> str:
+    if level == MISSING and target.missing.get(name) in ("drop", "keep"):
+        return target.missing[name]
+    if level in known:
+        return "in"
+    outside = target.outside.get(name, {})
+    return outside.get(level, "unnamed") if isinstance(outside, Mapping) else outside
+
+
+def _unnamed_levels(
+    name: str,
+    unnamed: Mapping[str, int],
+    levels: list[str],
+    known: list[str],
+    edges: Sequence[float] | None,
+) -> DataError:
+    unseen = [level for level in known if level not in levels]
+    hint = (
+        f" The target names {first_few(unseen)}, which no image has: another spelling of it?"
+        if unseen
+        else ""
+    )
+    widen = (
+        " Widen the bins, or"
+        if edges is not None
+        else " Give it a mass (0 takes its images out), or"
+    )
+    shown = first_few([f"{level} ({count} images)" for level, count in unnamed.items()])
+    return DataError(
+        f"images have {name} = {shown}, which the target does not name; it names "
+        f"{first_few(known, 12)}.{hint}{widen} pass outside={{{name!r}: {{level: 'keep'}}}} to "
+        "keep such images at their pool share, or 'drop'.",
+        column=name,
+        levels=list(unnamed),
+    )
+
+
+def _dropped_rows(
+    attributes: list[_Attribute], n: int
+) -> tuple[npt.NDArray[np.bool_], dict[str, int]]:
+    """((n,) which rows the target drops, how many for each level)."""
+    drop_n = np.zeros(n, dtype=np.bool_)
+    dropped: dict[str, int] = {}
+    for attribute in attributes:
+        for at, (level, rule) in enumerate(zip(attribute.levels, attribute.rules, strict=True)):
+            if rule == "drop":
+                hit_n = (attribute.code_n == at) & ~drop_n
+                dropped[f"{attribute.name} = {level}"] = int(hit_n.sum())
+                drop_n |= hit_n
+    if drop_n.all():
+        raise DataError(
+            f"the target drops every image: {first_few(list(dropped))}.",
+            columns=[attribute.name for attribute in attributes],
+        )
+    return drop_n, dropped
+
+
+def _count_units(target: Target, frame: pd.DataFrame, code_n: Ints) -> tuple[Floats, int]:
+    """((n,) 1, or 1/(images of the same group in the same cell), groups split between cells)."""
+    import pandas as pd
+
+    kept_n = code_n >= 0
+    if target.unit == "image":
+        return kept_n.astype(np.float64), 0
+    if "group" not in frame.columns:
+        raise ConfigError(
+            "the target counts groups (unit = 'group'), but the images have no column 'group'. "
+            "Name it in Pool.from_frame.",
+            option="unit",
+            column="group",
+        )
+    group_m, groups = pd.factorize(frame["group"][kept_n])
+    n_missing = int((group_m < 0).sum())
+    if n_missing:
+        raise DataError(
+            f"group is missing for {n_missing} images, but the target counts groups.",
+            column="group",
+            count=n_missing,
+        )
+    pair_ga, pair_m = cells_of([group_m.astype(np.int64), code_n[kept_n]])
+    unit_n = np.zeros(code_n.size)
+    unit_n[kept_n] = 1.0 / np.bincount(pair_m)[pair_m]
+    return unit_n, int((np.bincount(pair_ga[:, 0], minlength=len(groups)) > 1).sum())
 
 
 def stratify_pool(target: Target, pool: Pool | pd.DataFrame) -> TargetStrata:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unskew.config.learn_keys import unread_keys
+from unskew.config.key_rules import unread_keys
 from unskew.config.run_config import RunConfig, with_settings
 from unskew.errors import ConfigError, CoverageError, OverlapError, missing_extra
 from unskew.files.atomic import write_text, written_whole

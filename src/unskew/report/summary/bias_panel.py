@@ -14,7 +14,7 @@ from unskew.report.summary.columns import column_numbers
 from unskew.report.summary.privacy import private_sentences, without_counts
 from unskew.report.summary.record import BiasPanel, Curve, FitRow
 from unskew.report.summary.weighted_pool import Described, WeightedPool, fitted_columns
-from unskew.target.levels import bin_labels
+from unskew.target.facts import bin_labels
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,7 +12,7 @@ import numpy as np
 from unskew.records import Floats, Ints
 from unskew.records.levels import level_text
 from unskew.report.summary.privacy import SMALLEST_CELL
-from unskew.target.levels import bin_labels, column_levels
+from unskew.target.facts import bin_labels, column_levels
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -37,7 +37,7 @@ from unskew.report.summary.stratum_table import StratumTable, hidden_names, tabu
 from unskew.report.summary.verdict_words import adjustment_sentences, give_verdict
 from unskew.report.summary.weighted_pool import WeightedPool, describe_columns, pair_with_weights
 from unskew.report.summary.weights_panel import show_overlap, show_weights
-from unskew.target.wording import reference_sentences
+from unskew.target.settings import reference_sentences
 
 _MOST_PANELS = 40
 _MOST_ROWS = 300
