@@ -15,7 +15,7 @@ from unskew.config.families import (
     toml_type,
     type_words,
 )
-from unskew.represent.base import REPRESENTATIONS
+from unskew.represent.user_functions import REPRESENTATIONS
 
 
 @pytest.mark.parametrize("family", [name for name in families() if name != "product"])

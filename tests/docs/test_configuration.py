@@ -17,7 +17,7 @@ from unskew.config.families import _hints, parameter_words, toml_type, type_word
 from unskew.config.run_config import make_config, read_config
 from unskew.config.sections import SECTIONS, SOURCE_KINDS, TARGET_KINDS
 from unskew.config.toml_text import toml_value
-from unskew.represent.base import REPRESENTATIONS
+from unskew.represent.user_functions import REPRESENTATIONS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "configuration.md").read_text(
     encoding="utf-8"

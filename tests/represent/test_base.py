@@ -4,8 +4,8 @@ import pytest
 
 from raising import refused
 from unskew.errors import ConfigError
-from unskew.represent.base import REPRESENTATIONS, read_representations
 from unskew.represent.color import BorderHsv, MeanHsv
+from unskew.represent.user_functions import REPRESENTATIONS, read_representations
 
 
 def test_names_settings_and_objects() -> None:

@@ -20,9 +20,9 @@ from unskew.errors import DataError
 from unskew.records import Pool
 from unskew.represent import workers as processes
 from unskew.represent import workers as running
-from unskew.represent.base import read_representations
 from unskew.represent.image_tasks import Worker
 from unskew.represent.pool_features import represent_images
+from unskew.represent.user_functions import read_representations
 from unskew.represent.workers import Processes, can_use_processes, result_of
 
 FEATURES = ("border_hsv", "mean_hsv", "size", "exif")

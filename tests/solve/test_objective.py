@@ -11,7 +11,7 @@ import scipy.special
 
 from problems import FORMS, in_form, random_problem
 from unskew.engine.row_blocks import open_reader
-from unskew.solve.logarithms import log_sum, log_sums, log_sums_by, row_maxima
+from unskew.records.arrays import log_sum, log_sums, log_sums_by, row_maxima
 from unskew.solve.objective import evaluate, hessian_matrix
 from unskew.solve.omega_rows import Rows
 

@@ -24,8 +24,7 @@ from unskew.bias.fitted import FittedBias, log_likelihood
 from unskew.bias.strata import FittedStrata, Strata, flag_identifying, strata_of_one_source
 from unskew.errors import ConfigError, OverlapError
 from unskew.records import Floats, Ints, Pool, Target
-from unskew.records.arrays import count_pairs
-from unskew.solve.logarithms import log_sums, log_sums_by
+from unskew.records.arrays import count_pairs, log_sums, log_sums_by
 from unskew.solve.profile_likelihood import (
     DenseDerivative,
     Derivative,

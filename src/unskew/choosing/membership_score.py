@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from unskew.errors import DataError
 from unskew.records import Floats, Ints, Pool, Target
-from unskew.solve.logarithms import log_sums
+from unskew.records.arrays import log_sums
 from unskew.splits.folds import deal_folds, join_units, tell_copies
 
 if TYPE_CHECKING:

@@ -26,7 +26,8 @@ from unskew.config.problems import Problem, problem_of_error, problems_of, recei
 from unskew.config.sections import Section
 from unskew.config.toml_text import KeyPath
 from unskew.errors import UnskewError, did_you_mean, first_few
-from unskew.represent.base import REPRESENTATIONS, Representation
+from unskew.represent.base import Representation
+from unskew.represent.user_functions import REPRESENTATIONS
 
 _WORDS = {
     str: "a piece of text",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AfterValidator, Field, StringConstraints
 
 from unskew.config.problems import Problem
-from unskew.config.sections import LearnSection
+
+if TYPE_CHECKING:
+    from unskew.config.sections import LearnSection
 
 
 def _check_file_name_rule(rule: Any) -> Any:
@@ -69,6 +71,8 @@ def unread_keys(learn: Mapping[str, Any]) -> dict[str, str]:
 
     Keys with their default value are ignored, because resolved settings contain every default.
     """
+    from unskew.config.sections import LearnSection
+
     model = learn.get("model")
     preset = learn.get("preset", LearnSection.model_fields["preset"].default)
     keys: tuple[str, ...]

@@ -11,7 +11,7 @@ import numpy as np
 
 from unskew.errors import ConvergenceError, CoverageError, DataError, OverlapError, UnskewWarning
 from unskew.records import Floats, Ints, Pool, Target, Weights
-from unskew.solve.logarithms import log_sum, log_sums
+from unskew.records.arrays import log_sum, log_sums
 from unskew.weigh.bootstrap import Replicate
 from unskew.weigh.estimated_omega import EstimatedRows, count_covariance
 

@@ -11,8 +11,7 @@ import numpy.typing as npt
 from unskew.debiasing.estimation import Estimation, FittedWeights, estimated_rows, evaluate_fitted
 from unskew.errors import CoverageError, first_few
 from unskew.records import Floats, Overlap, Pool, Solution, Status, Verdict, Weights
-from unskew.records.arrays import count_pairs
-from unskew.solve.logarithms import log_sum
+from unskew.records.arrays import count_pairs, log_sum
 from unskew.solve.normalizers import check_overlap, overlap_of_cells
 from unskew.solve.options import SolverOptions, read_options
 from unskew.solve.overlap import warn_if_weak, with_sigma2
@@ -136,7 +135,10 @@ def judge_target(weights: Weights, max_unlike: float, *, judge: bool) -> Weights
     is_positive = not np.isneginf(fitted.profile.log_omega).any()
     if (fitted.strata is None or fitted.factors) and is_positive:
         overlap = judge_positive(overlap, weights.weight[fitted.row])
-    resemblance = compare_with_target(fitted, weights.weight[fitted.row]) if judge else None
+    has_sample = fitted.judge is not None or fitted.data.sample is not None
+    resemblance = None
+    if judge and has_sample:
+        resemblance = compare_with_target(fitted, weights.weight[fitted.row])
     if resemblance is not None and resemblance.unlike > max_unlike:
         raise CoverageError(
             f"{resemblance.message} That is more than max_unlike = {max_unlike:g}: the target is "

@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from unskew.errors import CoverageError, DataError, first_few
 from unskew.records import Floats, Ints, Pool, Weights
-from unskew.records.arrays import count_pairs
-from unskew.solve.logarithms import log_sums
+from unskew.records.arrays import count_pairs, log_sums
 from unskew.target.facts import cell_text
 
 if TYPE_CHECKING:

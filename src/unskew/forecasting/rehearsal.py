@@ -36,7 +36,7 @@ from unskew.forecasting.record import HitJudge, TargetMean, bounded, kish, plain
 from unskew.forecasting.rehearsal_record import Rehearsal, SourceRehearsal, judge_rehearsal
 from unskew.learn.probe import Scaling
 from unskew.records import Floats, Ints, Pool, Target, Weights
-from unskew.solve.logarithms import log_sums
+from unskew.records.arrays import log_sums
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,9 +15,10 @@ from unskew.errors import ConfigError, DataError, no_image_left, too_many_unread
 from unskew.records import Pool
 from unskew.records.pool import JoinedImages
 from unskew.records.pool_table import ROLES
-from unskew.represent.base import Feature, Representation, column_names, read_representations
+from unskew.represent.base import Representation, column_names
 from unskew.represent.decode import MAX_PIXELS
 from unskew.represent.image_tasks import KnownContent, Worker
+from unskew.represent.user_functions import Feature, read_representations
 from unskew.represent.workers import Results, count_jobs, open_shelves, run_rows
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""A function of the user's own as a representation: ``module:function``."""
+"""Names, settings and functions as representations; a function of the user: `module:function`."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import importlib
 import inspect
 import json
 import uuid
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError, DataError
+from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.represent.base import Needs, Pixels, Representation
 
 
@@ -130,3 +130,89 @@ def find_function(reference: str) -> Callable[..., Any]:
             f"{reference!r} is not a function but {type(target).__name__}.", value=reference
         )
     return target  # type: ignore[no-any-return]
+
+
+# Name in a configuration -> its class, loaded when it is asked for.
+REPRESENTATIONS = {
+    "border_hsv": "unskew.represent.color:BorderHsv",
+    "mean_hsv": "unskew.represent.color:MeanHsv",
+    "brightness": "unskew.represent.color:Brightness",
+    "contrast": "unskew.represent.color:Contrast",
+    "colourfulness": "unskew.represent.color:Colourfulness",
+    "sharpness": "unskew.represent.texture:Sharpness",
+    "noise": "unskew.represent.texture:Noise",
+    "size": "unskew.represent.dimensions:Size",
+    "aspect_ratio": "unskew.represent.dimensions:AspectRatio",
+    "exif": "unskew.represent.exif:Exif",
+    "embedding": "unskew.represent.embedding:Embedding",
+}
+Feature = str | Mapping[str, Any] | Representation | Callable[..., Any]
+
+
+def read_representations(features: Feature | Iterable[Feature]) -> tuple[Representation, ...]:
+    """Read representations: names, ``{"name": …, settings}``, ``"module:function"``, functions.
+
+    Representations are returned unchanged.
+    """
+    if isinstance(features, str | Mapping | Representation) or callable(features):
+        features = [features]
+    read = tuple(_read(feature) for feature in features)
+    seen: dict[str, Representation] = {}
+    for representation in read:
+        if seen.setdefault(representation.name, representation) is not representation:
+            raise ConfigError(
+                f"the representation {representation.name!r} is named twice; their columns would "
+                "have the same names. Leave one out.",
+                value=representation.name,
+            )
+    return read
+
+
+def _read(feature: Feature) -> Representation:
+    if isinstance(feature, Representation):
+        return feature
+    if isinstance(feature, str):
+        return _from_name(feature, {})
+    if isinstance(feature, Mapping):
+        if not isinstance(feature.get("name"), str):
+            raise ConfigError(
+                f'a representation with settings is written as {{name = "border_hsv", width = 4}}; '
+                f"got {dict(feature)!r}.",
+                value=dict(feature),
+            )
+        return _from_name(
+            feature["name"], {key: value for key, value in feature.items() if key != "name"}
+        )
+    if callable(feature):
+        name = getattr(feature, "__qualname__", type(feature).__name__)
+        name = name.replace("<lambda>", "function").replace("<locals>.", "")
+        return OwnFunction.from_mapping(f"{feature.__module__}:{name}", {}, feature)
+    raise ConfigError(
+        f"a representation is a name, a table with a name, or module:function; got {feature!r}.",
+        value=repr(feature),
+    )
+
+
+def _from_name(name: str, settings: Mapping[str, Any]) -> Representation:
+    if name in REPRESENTATIONS:
+        module, _, kind = REPRESENTATIONS[name].partition(":")
+        made: type[Representation] = getattr(importlib.import_module(module), kind)
+        known = [item.name for item in fields(made) if item.init]
+        unknown = [key for key in settings if key not in known]
+        if unknown:
+            allowed = f"it takes {first_few(known, 20)}" if known else "it takes none"
+            raise ConfigError(
+                f"{name} has no setting {unknown[0]!r}; "
+                f"{allowed}.{did_you_mean(unknown[0], known)}",
+                option=unknown[0],
+                allowed=known,
+            )
+        return made(**settings)
+    if ":" in name:
+        return OwnFunction.from_mapping(name, settings)
+    raise ConfigError(
+        f"there is no representation {name!r}; there are {first_few(list(REPRESENTATIONS), 20)}, "
+        f"or module:function of your own.{did_you_mean(name, REPRESENTATIONS)}",
+        value=name,
+        allowed=list(REPRESENTATIONS),
+    )

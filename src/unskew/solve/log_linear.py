@@ -11,7 +11,7 @@ import numpy as np
 
 from unskew.engine.threads import available_jobs, one_blas_thread, row_ranges, run_ranges
 from unskew.records import Floats, Ints
-from unskew.solve.logarithms import log_sums
+from unskew.records.arrays import log_sums
 
 # Up to this many numbers K (D + 1) the compiled loop adds up the products of every image; beyond,
 # matrix products of blocks are faster.

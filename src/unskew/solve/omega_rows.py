@@ -22,7 +22,7 @@ from unskew import errors
 from unskew.engine.row_blocks import ArrayReader, Reader, RowBlock, SparseReader
 from unskew.engine.threads import available_jobs, row_ranges, run_ranges
 from unskew.records import Floats
-from unskew.solve.logarithms import row_maxima
+from unskew.records.arrays import row_maxima
 
 _NONE = np.empty(0)
 _MEMBERSHIP_ENTRIES = 1 << 20

@@ -22,10 +22,11 @@ from unskew.target.building import (
     uniform_target,
 )
 from unskew.target.facts import VALUE_COLUMNS, Distribution, cell_text
-from unskew.target.strata import TargetStrata
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from unskew.target.strata import TargetStrata
 
 _MISSING = {
     "level": "are a level of their own",

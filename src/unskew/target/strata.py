@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,9 @@ from unskew.target.mass_covariance import (
     share_jacobian,
 )
 from unskew.target.raking import KnownMargin, rake_table
-from unskew.target.resolution import PoolCells
+
+if TYPE_CHECKING:
+    from unskew.target.resolution import PoolCells
 
 
 @dataclass(frozen=True, eq=False)

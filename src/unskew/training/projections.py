@@ -17,10 +17,11 @@ import numpy as np
 from unskew.errors import DataError
 from unskew.files.atomic import written_whole
 from unskew.records import Pool
-from unskew.represent.base import Representation, read_representations
+from unskew.represent.base import Representation
 from unskew.represent.embedding import Embedding
 from unskew.represent.pool_features import compute_rows, represent_images
 from unskew.represent.projection import Projection, fit_projection
+from unskew.represent.user_functions import read_representations
 from unskew.runs.inputs import Inputs, usable_cache
 
 PROJECTIONS = "projections.npz"

@@ -23,7 +23,7 @@ import scipy.sparse
 import scipy.special
 
 from unskew.records import Estimate, Floats, Ints
-from unskew.solve.logarithms import log_sums
+from unskew.records.arrays import log_sums
 from unskew.solve.profile_likelihood import Profile
 from unskew.weigh.effective_size import add_by_code
 from unskew.weigh.sampling_units import (

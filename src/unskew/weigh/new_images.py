@@ -8,7 +8,7 @@ import numpy as np
 
 from unskew.errors import CoverageError, DataError
 from unskew.records import Floats, Pool, Weights
-from unskew.solve.logarithms import log_sums
+from unskew.records.arrays import log_sums
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,8 +20,7 @@ from unskew.bias.soft_box.likelihood import (
     uncrossed,
 )
 from unskew.records import Floats, Ints
-from unskew.records.arrays import count_pairs
-from unskew.solve.logarithms import row_maxima
+from unskew.records.arrays import count_pairs, row_maxima
 
 # Tails at which a source is compared with the pool to see whether it has an edge there.
 START_TAILS = (0.01, 0.05, 0.15, 0.35)
