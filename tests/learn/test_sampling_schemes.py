@@ -140,7 +140,9 @@ def test_a_point_rounded_up_to_the_total_belongs_to_the_last_image_with_a_weight
     assert sorted(drawn.tolist()) == [0, 1, 1, 1]
 
 
-def test_the_order_of_a_systematic_draw_is_shuffled_and_neighbours_are_drawn_freely() -> None:
+def test_the_order_of_a_systematic_draw_is_shuffled_and_neighbours_are_not_bound_to_each_other() -> (
+    None
+):
     """Without the permutation before the draw, rows 0 and 1 (half a unit together) would never both
     be drawn.
     """

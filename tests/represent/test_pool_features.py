@@ -379,8 +379,7 @@ class Slow(Representation):
 _INTERRUPTED = """
 import signal
 import sys
-# A shell starts background jobs without it.
-signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs without it
 sys.path[:0] = {path!r}
 from represent.test_entry import Slow, _many
 from unskew.represent.pool_features import represent_images

@@ -118,8 +118,7 @@ import sys
 import unskew
 from unskew.represent import workers as running
 
-# A shell starts background jobs without it.
-signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs without it
 running._WORTH_PROCESSES, running._ROWS_PER_TASK = -1.0, 8
 pool = unskew.Pool.from_folders({"camera": sys.argv[1]})
 print("begun", flush=True)

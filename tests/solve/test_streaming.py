@@ -40,13 +40,12 @@ def write_matrix(path: Path) -> Path:
 LIMITED = """
 import json, resource, sys
 import numpy as np, unskew
-def memory(kind):
-    lines = open("/proc/self/status").read().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(kind)) * 1024
+def anonymous():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("RssAnon")) * 1024
 source = np.arange({n}, dtype=np.int32) % {k}
 small = np.load("{path}", mmap_mode="r")[:40_000]
 unskew.debias_weights(small, source[:40_000], jobs=1)
-data = memory("VmData")
+data = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmData")) * 1024
 resource.setrlimit(resource.RLIMIT_DATA, (data + {limit}, data + {limit}))
 try:
     np.load("{path}")
@@ -54,10 +53,9 @@ except MemoryError:
     print("the limit holds", file=sys.stderr)
 else:
     sys.exit("the whole matrix fits below the limit: this test would prove nothing")
-before = memory("RssAnon")
+before = anonymous()
 weights = unskew.debias_weights("{path}", source, jobs=1)
-grown = memory("RssAnon") - before
-json.dump(dict(log_normalizer=weights.solution.log_normalizer.tolist(), grown=grown), sys.stdout)
+json.dump(dict(log_normalizer=weights.solution.log_normalizer.tolist(), grown=anonymous() - before), sys.stdout)
 """
 
 

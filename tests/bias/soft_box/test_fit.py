@@ -237,7 +237,9 @@ def test_what_an_edge_gains_is_the_likelihood_with_it_less_the_one_without() -> 
         assert held.gain(edge, other) == pytest.approx(values[1] - values[0], rel=1e-9, abs=1e-9)
 
 
-def test_an_edge_at_its_innermost_position_still_contains_all_images_of_its_source() -> None:
+def test_at_the_innermost_place_of_an_edge_all_images_of_its_source_are_inside_and_no_farther_in() -> (
+    None
+):
     from unskew.bias.soft_box.kernels_boxes import innermost_places
 
     rng = np.random.default_rng(3)
