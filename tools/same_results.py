@@ -44,7 +44,7 @@ RENAMED_KEYS: dict[str, str] = {}
 OLD_OPTIONS = {
     "rng": "seed",
     "replicates": "n",
-    "max_uncovered": "max_unlike",
+    "max_uncovered": "max_uncovered",
     "check_sample": "judge",
 }
 # Where a run took place, and by which names its settings go.

@@ -39,7 +39,7 @@ def test_wrong_weights_are_told_apart():
     weights = debias(pool, known, Target.sample(sample))
     assert weights.estimation.resemblance is None  # Known names no columns to look at
     frame = pool.frame.assign(one=1.0)
-    weights = debias(Pool(frame), Box(["x"]), Target.sample(sample), max_unlike=1.0)
+    weights = debias(Pool(frame), Box(["x"]), Target.sample(sample), max_uncovered=1.0)
     assert weights.estimation.resemblance.auc > 0.6
 
 
@@ -50,7 +50,7 @@ def test_a_target_that_no_source_resembles_is_not_identifiable():
         ["t"] * 300,
         x=np.where(rng.random(300) < 0.5, rng.normal(size=300), 9 + rng.normal(size=300)),
     )
-    with pytest.raises(CoverageError, match=r"max_unlike = 0\.2"):
+    with pytest.raises(CoverageError, match=r"max_uncovered = 0\.2"):
         debias(pool, Box(["x"]), Target.sample(far))
 
 

@@ -70,7 +70,7 @@ def test_defaults_are_filled_in(folder):
         },
         "represent": {"features": [], "cache": ".unskew-cache"},
         "bias": {"family": "strata"},
-        "solve": {"method": "newton", "tol": 1e-10, "max_unlike": 0.2},
+        "solve": {"method": "newton", "tol": 1e-10, "max_uncovered": 0.2},
         "report": {"privacy": "full", "thumbnails": True, "outcomes": [], "forecast": False},
         "engine": {"seed": 0},
     }

@@ -99,8 +99,8 @@ def test_arguments_of_the_wrong_kind():
         Tilt(["x"], reference="a").fit(pool, "a")
     with pytest.raises(DataError, match=r"a Pool or a DataFrame.*got ndarray"):
         Tilt(["x"], reference="a").fit(pool).omega(np.ones((3, 1)))
-    with refused(ConfigError, option="max_unlike", value=0):
-        debias(pool, Strata("label"), MARGIN, max_unlike=0)
+    with refused(ConfigError, option="max_uncovered", value=0):
+        debias(pool, Strata("label"), MARGIN, max_uncovered=0)
 
 
 @pytest.mark.parametrize("case", ["known", "box", "tilt", "propensity"])
@@ -192,7 +192,7 @@ def test_levels_of_the_target_that_no_source_has_are_named(model):
         weights.describe().population
         == "the target excluding strata with no images in any source: colour = blue (0.1176)"
     )
-    facts = {"option": "max_unlike", "value": 0.5, "limit": 0.2, "levels": ["colour = blue"]}
+    facts = {"option": "max_uncovered", "value": 0.5, "limit": 0.2, "levels": ["colour = blue"]}
     with pytest.warns(UnskewWarning), refused(CoverageError, **facts):
         debias(pool, model, sample(60))
     with warnings.catch_warnings():

@@ -286,7 +286,7 @@ class SolveSection(Section):
         "Most steps; without it 100 for newton, 100,000 for fixed_point, 4,000 for sgd.",
         gt=0,
     )
-    max_unlike: float = setting(
+    max_uncovered: float = setting(
         "a share above 0, at most 1",
         "With a sample of the target: the largest share of it that no source may resemble. More "
         "is not identifiable.",

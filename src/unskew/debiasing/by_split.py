@@ -139,7 +139,7 @@ def weigh_splits(
     target: Target | None = None,
     *,
     seed: int = 0,
-    max_unlike: float = 0.2,
+    max_uncovered: float = 0.2,
     judge: bool = True,
     **options: Unpack[SolverOptions],
 ) -> SplitWeights:
@@ -160,12 +160,12 @@ def weigh_splits(
     ----------
     pool : the images; train is the split called train, else the largest. Without a column ``split``
         the pool is one split.
-    bias, target, seed, max_unlike, judge : as for `unskew.debias`.
+    bias, target, seed, max_uncovered, judge : as for `unskew.debias`.
     **options
     """
     settings: dict[str, Any] = {
         "seed": seed,
-        "max_unlike": max_unlike,
+        "max_uncovered": max_uncovered,
         "judge": judge,
         **options,
     }

@@ -138,7 +138,7 @@ class Estimation:
     resemblance : how well a classifier tells the target's images from the weighted pool; None
         without a sample of the target.
     seed : of the fit.
-    max_unlike : the share of target images that no source resembles, above which the target is not
+    max_uncovered : the share of target images that no source resembles, above which the target is not
         identifiable.
     replicates : the fits of the last bootstrap, {(replicates, seed): fits}, so that means of
         several values share them; a text says why there is no fit.
@@ -151,7 +151,7 @@ class Estimation:
     log_total: float = 0.0
     resemblance: Resemblance | None = None
     seed: int = 0
-    max_unlike: float = 1.0
+    max_uncovered: float = 1.0
     replicates: dict[tuple[int, int], list[Replicate | str]] = field(
         repr=False, default_factory=dict
     )
@@ -242,7 +242,7 @@ class Estimation:
             start=self.fitted,
             learn_anew=True,
         )
-        return weigh_fitted(pool, fitted, seed=self.seed, max_unlike=self.max_unlike)
+        return weigh_fitted(pool, fitted, seed=self.seed, max_uncovered=self.max_uncovered)
 
     def fit_again(self, count_r: Floats, rng: np.random.Generator) -> Replicate | str:
         """Fit the model to rows that count ``count_r`` times, or say why that is impossible.

@@ -122,7 +122,7 @@ def _weak_among(
     return overlap.message if overlap.verdict == "weak" else ""
 
 
-def judge_target(weights: Weights, max_unlike: float, *, judge: bool) -> Weights:
+def judge_target(weights: Weights, max_uncovered: float, *, judge: bool) -> Weights:
     """Add the verdict of families that are positive everywhere, and of a sample of the target.
 
     ``judge``: let a classifier try to tell the sample from the weighted pool.
@@ -131,7 +131,7 @@ def judge_target(weights: Weights, max_unlike: float, *, judge: bool) -> Weights
 
     assert weights.estimation is not None
     fitted, overlap = weights.estimation.fitted, weights.overlap
-    _check_coverage(fitted, max_unlike)
+    _check_coverage(fitted, max_uncovered)
     is_positive = not np.isneginf(fitted.profile.log_omega).any()
     if (fitted.strata is None or fitted.factors) and is_positive:
         overlap = judge_positive(overlap, weights.weight[fitted.row])
@@ -139,13 +139,13 @@ def judge_target(weights: Weights, max_unlike: float, *, judge: bool) -> Weights
     resemblance = None
     if judge and has_sample:
         resemblance = compare_with_target(fitted, weights.weight[fitted.row])
-    if resemblance is not None and resemblance.unlike > max_unlike:
+    if resemblance is not None and resemblance.unlike > max_uncovered:
         raise CoverageError(
-            f"{resemblance.message} That is more than max_unlike = {max_unlike:g}: the target is "
+            f"{resemblance.message} That is more than max_uncovered = {max_uncovered:g}: the target is "
             "not identifiable from these sources.",
-            option="max_unlike",
+            option="max_uncovered",
             value=float(resemblance.unlike),
-            limit=max_unlike,
+            limit=max_uncovered,
         )
     # The solve has already warned of its own verdict.
     if fitted.strata is not None or overlap.message != weights.overlap.message:
@@ -155,33 +155,33 @@ def judge_target(weights: Weights, max_unlike: float, *, judge: bool) -> Weights
     )
 
 
-def _check_coverage(fitted: FittedBias, max_unlike: float) -> None:
+def _check_coverage(fitted: FittedBias, max_uncovered: float) -> None:
     """Refuse a sample of the target with too many images that no source could have produced."""
     data = fitted.data
     if data.sample is None:
         return
     lacking, levels = fitted.uncovered
-    if lacking > max_unlike:
+    if lacking > max_uncovered:
         raise CoverageError(
             f"{lacking:.1%} of the target's images have {first_few(levels)}, which no source has, "
-            f"more than max_unlike = {max_unlike:g}. "
+            f"more than max_uncovered = {max_uncovered:g}. "
             "Collect such images, or leave them out of the sample: results are then about the rest "
             "of the target.",
-            option="max_unlike",
+            option="max_uncovered",
             value=float(lacking),
-            limit=max_unlike,
+            limit=max_uncovered,
             levels=list(levels),
         )
     log_rk = fitted.profile.log_omega[data.n_pool :, : len(fitted.names)]
     share = float(np.mean(np.isneginf(log_rk).all(axis=1)))
-    if share > max_unlike:
+    if share > max_uncovered:
         raise CoverageError(
             f"{share:.1%} of the target's images are where no source selects anything (omega is 0 "
-            f"for every source), more than max_unlike = {max_unlike:g}. Collect such images, or "
+            f"for every source), more than max_uncovered = {max_uncovered:g}. Collect such images, or "
             "make the target smaller.",
-            option="max_unlike",
+            option="max_uncovered",
             value=share,
-            limit=max_unlike,
+            limit=max_uncovered,
         )
 
 
@@ -194,7 +194,7 @@ def weigh_fitted(
     fitted: FittedBias,
     *,
     seed: int = 0,
-    max_unlike: float = 1.0,
+    max_uncovered: float = 1.0,
     judge: bool = True,
     solver: SolverOptions | None = None,
 ) -> Weights:
@@ -209,7 +209,7 @@ def weigh_fitted(
         solution = _known_solution(fitted)
     else:
         solution, overlap = _seen_from_pool(solved, fitted, evaluated)
-    estimation = _estimation(pool, fitted, evaluated, seed, max_unlike)
+    estimation = _estimation(pool, fitted, evaluated, seed, max_uncovered)
     weight_n = np.zeros(len(pool))
     weight_n[fitted.row] = evaluated.weight
     group, group_names = _groups(pool) or (None, None)
@@ -225,7 +225,7 @@ def weigh_fitted(
         rows=solved.rows if solved is not None and fitted.omega_is_known else None,
         estimation=estimation,
     )
-    return judge_target(weights, max_unlike, judge=judge)
+    return judge_target(weights, max_uncovered, judge=judge)
 
 
 def _groups(pool: Pool) -> tuple[Any, Any] | None:
@@ -295,14 +295,14 @@ def _evaluate_solved(fitted: FittedBias, solved: Weights) -> FittedWeights | Non
 
 
 def _estimation(
-    pool: Pool, fitted: FittedBias, evaluated: FittedWeights, seed: int, max_unlike: float
+    pool: Pool, fitted: FittedBias, evaluated: FittedWeights, seed: int, max_uncovered: float
 ) -> Estimation:
     data = fitted.data
     u_k = fitted.profile.u[0]
     if fitted.strata is not None:
         u_k = np.log(np.bincount(data.source, minlength=data.n_sources))
     rows = estimated_rows(fitted, evaluated.weight)
-    return Estimation(pool, fitted, rows, u_k, evaluated.log_total, None, seed, max_unlike)
+    return Estimation(pool, fitted, rows, u_k, evaluated.log_total, None, seed, max_uncovered)
 
 
 def _seen_from_pool(

@@ -21,7 +21,7 @@ def debias(
     target: Target | None = None,
     *,
     seed: int = 0,
-    max_unlike: float = 0.2,
+    max_uncovered: float = 0.2,
     judge: bool = True,
     **options: Unpack[SolverOptions],
 ) -> Weights:
@@ -42,7 +42,7 @@ def debias(
     target : what is known about the population; None where the model needs nothing (`Known`,
         `Subpopulation`, `Box`, `SoftBox`).
     seed : of folds, permutations, held-out images and the batches of "sgd".
-    max_unlike : with a sample of the target, the largest share of its images that no source may
+    max_uncovered : with a sample of the target, the largest share of its images that no source may
         resemble; more is a `CoverageError`.
     judge : with a sample of the target, let a classifier try to tell it from the weighted pool
         (``weights.estimation.resemblance``).
@@ -64,14 +64,14 @@ def debias(
     """
     from unskew.bias.fitting import fit_parts
 
-    _check_arguments(pool, bias, target, max_unlike)
+    _check_arguments(pool, bias, target, max_uncovered)
     read_options(options, SolverOptions)
     _warn_if_unused(bias, target)
     fitted = fit_parts(bias, bias.parts, pool, target, seed=seed)
-    return weigh_fitted(pool, fitted, seed=seed, max_unlike=max_unlike, judge=judge, solver=options)
+    return weigh_fitted(pool, fitted, seed=seed, max_uncovered=max_uncovered, judge=judge, solver=options)
 
 
-def _check_arguments(pool: object, bias: object, target: object, max_unlike: float) -> None:
+def _check_arguments(pool: object, bias: object, target: object, max_uncovered: float) -> None:
     from unskew.bias.base import Bias as AnyBias
 
     if not isinstance(pool, Pool):
@@ -93,11 +93,11 @@ def _check_arguments(pool: object, bias: object, target: object, max_unlike: flo
             option="target",
             value=repr(target),
         )
-    if not 0.0 < max_unlike <= 1.0:
+    if not 0.0 < max_uncovered <= 1.0:
         raise ConfigError(
-            f"max_unlike is a share above 0 and at most 1; got {max_unlike!r}.",
-            option="max_unlike",
-            value=max_unlike,
+            f"max_uncovered is a share above 0 and at most 1; got {max_uncovered!r}.",
+            option="max_uncovered",
+            value=max_uncovered,
         )
 
 

@@ -68,7 +68,7 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         target: Target | None = None,
         *,
         moments: Mapping[str, Any] | None = None,
-        max_unlike: float = 0.2,
+        max_uncovered: float = 0.2,
         random_state: Any = 0,
         n_jobs: int | None = None,
     ) -> None:
@@ -76,7 +76,7 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.bias = bias
         self.target = target
         self.moments = moments
-        self.max_unlike = max_unlike
+        self.max_uncovered = max_uncovered
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -176,7 +176,7 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         images = replace(images, has_classes=is_classifier(self))
         return weigh_images(
-            images, self.bias, self.target, self.moments, max_unlike=self.max_unlike, seed=seed
+            images, self.bias, self.target, self.moments, max_uncovered=self.max_uncovered, seed=seed
         )
 
     def target_score(
@@ -335,7 +335,7 @@ class DebiasedClassifier(ClassifierMixin, _Debiased):  # type: ignore[misc]
     moments : known target means, ``{column: mean}`` or ``{column: {"mean": 41.0, "sd": 12.0}}``, of
         numeric columns ("label" of a regressor among them): the weights are calibrated to them,
         moving as little as possible (`unskew.calibrate_weights`).
-    max_unlike : as for `unskew.debias`.
+    max_uncovered : as for `unskew.debias`.
     random_state : of the bias model's fit (as for `unskew.debias`), and of the folds of
         ``target_score``: a whole number (default 0, so that results are repeatable), a
         numpy.random.RandomState, which every fit and score advances, or None, NumPy's global one.
@@ -411,7 +411,7 @@ class DebiasedRegressor(RegressorMixin, _Debiased):  # type: ignore[misc]
     Parameters
     ----------
     estimator : the regressor, or a pipeline that ends in one; default ``Ridge()``.
-    bias, target, moments, max_unlike, random_state, n_jobs : as for `DebiasedClassifier`.
+    bias, target, moments, max_uncovered, random_state, n_jobs : as for `DebiasedClassifier`.
 
     Attributes
     ----------

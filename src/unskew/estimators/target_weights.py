@@ -88,7 +88,7 @@ def weigh_images(
     target: Target | None,
     moments: Mapping[str, Any] | None,
     *,
-    max_unlike: float = 0.2,
+    max_uncovered: float = 0.2,
     seed: int = 0,
 ) -> TargetWeights:
     """Debias, multiply by the design weights, calibrate to the moments: in that order."""
@@ -98,7 +98,7 @@ def weigh_images(
     weights = (
         _as_they_are(images, pool)
         if bias is None and target is None
-        else _debias(pool, bias, target, max_unlike, seed)
+        else _debias(pool, bias, target, max_uncovered, seed)
     )
     base_n = weights.weight if design_n is None else weights.weight * design_n
     total = float(base_n.sum())
@@ -128,7 +128,7 @@ def weigh_images(
 
 
 def _debias(
-    pool: Pool | None, bias: Any, target: Target | None, max_unlike: float, seed: int
+    pool: Pool | None, bias: Any, target: Target | None, max_uncovered: float, seed: int
 ) -> Weights:
     from unskew.bias.strata import Strata
     from unskew.debiasing.pool_weights import debias
@@ -150,7 +150,7 @@ def _debias(
             value=target.kind,
         )
     return debias(
-        pool, Strata() if bias is None else bias, target, max_unlike=max_unlike, seed=seed
+        pool, Strata() if bias is None else bias, target, max_uncovered=max_uncovered, seed=seed
     )
 
 

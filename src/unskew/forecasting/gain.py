@@ -65,7 +65,7 @@ def forecast_gain(
     scaling: Scaling | None = None,
     copies: bool | None = None,
     check: bool = True,
-    max_unlike: float = 0.2,
+    max_uncovered: float = 0.2,
     seed: int = 0,
     progress: bool | None = None,
     **solver: Unpack[SolverOptions],
@@ -90,7 +90,7 @@ def forecast_gain(
     Parameters
     ----------
     pool : the images, with labels.
-    bias, target, max_unlike, and the options of the solver : as for `unskew.debias`.
+    bias, target, max_uncovered, and the options of the solver : as for `unskew.debias`.
     features : what the probe learns from: names (or beginnings) of columns, or an (n, d) matrix in
         the order of the pool (an embedding, pixels).
     learner : a scikit-learn classifier that takes weights, instead of the linear probe; it sees the
@@ -138,7 +138,7 @@ def forecast_gain(
         else scale_features(data.X, scaling or fitting_scale(pool, features))
     )
     weights, fit = _weigh(
-        pool, bias, target, data, X_nd, check=check, max_unlike=max_unlike, solver=solver, seed=seed
+        pool, bias, target, data, X_nd, check=check, max_uncovered=max_uncovered, solver=solver, seed=seed
     )
     made, unavailable = make_arms(
         pool, target, weights, data.classes, asked, own or {}, options or {}, lenient=lenient
@@ -172,7 +172,7 @@ def _weigh(
     X_nd: npt.NDArray[Any],
     *,
     check: bool,
-    max_unlike: float,
+    max_uncovered: float,
     solver: SolverOptions,
     seed: int,
 ) -> tuple[Weights, FitCheck | None]:
@@ -185,7 +185,7 @@ def _weigh(
         grouped.with_columns(directions),
         bias,
         target,
-        max_unlike=max_unlike,
+        max_uncovered=max_uncovered,
         seed=seed,
         **solver,
     )

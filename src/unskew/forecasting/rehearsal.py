@@ -57,7 +57,7 @@ def rehearse(
     ridge: float = 3e-3,
     scaling: Scaling | None = None,
     copies: bool | None = None,
-    max_unlike: float = 0.2,
+    max_uncovered: float = 0.2,
     seed: int = 0,
     progress: bool | None = None,
 ) -> Rehearsal:
@@ -81,7 +81,7 @@ def rehearse(
     target : your target, where `Strata` takes its attributes and bins from it.
     features : what the probe learns from, as for `unskew.forecast_gain`.
     learner : a scikit-learn classifier that takes weights; None: the linear probe.
-    folds, ridge, scaling, copies, max_unlike, seed, progress : as for `unskew.forecast_gain`.
+    folds, ridge, scaling, copies, max_uncovered, seed, progress : as for `unskew.forecast_gain`.
 
     Returns
     -------
@@ -106,7 +106,7 @@ def rehearse(
         )
     trained, called = find_learner(learner, ridge)
     data = gather_probe_data(pool, features, scaling=scaling, copies=copies, scaled=learner is None)
-    stage = _Stage(pool, _without_reference(bias, target), data, trained, folds, max_unlike, seed)
+    stage = _Stage(pool, _without_reference(bias, target), data, trained, folds, max_uncovered, seed)
     with show_progress(
         "training probes", len(pool.names) * count_fits(len(_ARMS), folds), progress
     ) as advance:
@@ -164,7 +164,7 @@ class _Stage:
     data: ProbeData
     learner: Learner
     folds: int
-    max_unlike: float
+    max_uncovered: float
     seed: int
 
     def play(self, k: int, advance: Callable[[int], None]) -> SourceRehearsal:
@@ -202,7 +202,7 @@ class _Stage:
         reads_label = any("label" in part.columns for part in self.bias.parts)
         sample = Pool(sample.frame if reads_label else sample.frame.drop(columns="label"))
         weights = debias(
-            rest, self.bias, Target.sample(sample), max_unlike=self.max_unlike, seed=self.seed
+            rest, self.bias, Target.sample(sample), max_uncovered=self.max_uncovered, seed=self.seed
         )
         mean, cautions = target_mean(weights, self.data.take(others).unit)
         return _Weighted(weights.weight, mean, tuple(cautions))
@@ -221,12 +221,12 @@ class _Stage:
             )
         density_n = log_sums(log_nk + log_share_k)
         unlike = float(np.mean(np.isneginf(density_n[own])))
-        if unlike > self.max_unlike:
+        if unlike > self.max_uncovered:
             raise CoverageError(
                 f"{unlike:.1%} of its images are where no other source selects anything, more than "
-                f"max_unlike = {self.max_unlike:g}.",
+                f"max_uncovered = {self.max_uncovered:g}.",
                 value=unlike,
-                limit=self.max_unlike,
+                limit=self.max_uncovered,
             )
         log_m = np.where(
             np.isneginf(density_n),
@@ -245,7 +245,7 @@ class _Stage:
     @cached_property
     def _all(self) -> Weights:
         """The model fitted to all sources, for families that need nothing but them."""
-        return debias(self.pool, self.bias, None, max_unlike=self.max_unlike, seed=self.seed)
+        return debias(self.pool, self.bias, None, max_uncovered=self.max_uncovered, seed=self.seed)
 
     @cached_property
     def _log_omega(self) -> Floats:

@@ -56,14 +56,14 @@ def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run:
         "privacy": config.report.privacy,
         "provenance": describe_origin(inputs, command),
     }
-    solve = {name: value for name, value in config.solve.settings().items() if name != "max_unlike"}
+    solve = {name: value for name, value in config.solve.settings().items() if name != "max_uncovered"}
     try:
         weights = weigh_splits(
             inputs.pool,
             inputs.bias,
             inputs.target,
             seed=config.engine.seed,
-            max_unlike=config.solve.max_unlike,
+            max_uncovered=config.solve.max_uncovered,
             **solve,
         )
     except (OverlapError, CoverageError) as error:

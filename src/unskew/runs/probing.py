@@ -49,13 +49,13 @@ def forecast_inputs(
             features=probe_features(inputs),
             arms=arms,
             learner=None if learner is None else make_learner(learner),
-            max_unlike=config.solve.max_unlike,
+            max_uncovered=config.solve.max_uncovered,
             seed=config.engine.seed,
             progress=progress,
             **{
                 name: value
                 for name, value in config.solve.settings().items()
-                if name != "max_unlike"
+                if name != "max_uncovered"
             },
         )
 
@@ -90,7 +90,7 @@ def rehearse_inputs(inputs: Inputs, *, progress: bool | None = None) -> Rehearsa
         inputs.bias,
         inputs.target,
         features=probe_features(inputs),
-        max_unlike=config.solve.max_unlike,
+        max_uncovered=config.solve.max_uncovered,
         seed=config.engine.seed,
         progress=progress,
     )
