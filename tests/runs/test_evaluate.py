@@ -84,11 +84,11 @@ def test_json_and_the_file_are_the_same_and_nothing_is_replaced(
     ]
     run += ["--replicates", "50", "-o", str(out)]
     assert run_command([*run, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told == json.loads((out / "metrics.json").read_text(encoding="utf-8"))
-    assert told["split"] == "test"
-    assert told["overall"]["difference"]["auroc"]["interval"][0] > 0
-    assert len(told["origin"]["fingerprints"]) == 3
+    record = json.loads(capsys.readouterr().out)
+    assert record == json.loads((out / "metrics.json").read_text(encoding="utf-8"))
+    assert record["split"] == "test"
+    assert record["overall"]["difference"]["auroc"]["interval"][0] > 0
+    assert len(record["origin"]["fingerprints"]) == 3
     assert run_command(run) == 2
     assert "--overwrite" in capsys.readouterr().err
     assert run_command([*run, "--overwrite", "--quiet"]) == 0
@@ -109,12 +109,12 @@ def test_an_aggregate_run_gives_aggregates_only(hospitals: Path, capsys: Capture
     ]
     assert run_command(run) == 0
     text = capsys.readouterr().out
-    told = json.loads(text)
-    assert told["private"]
+    record = json.loads(text)
+    assert record["private"]
     table = pd.read_parquet(hospitals / "results" / "weights.parquet")
     assert not any(f'"{each}"' in text for each in {*table["id"], *table["group"]})
     # The few patients of unknown sex are withheld, and with them the smaller of the others.
-    (sex,) = (part for part in told["breakdowns"] if part["column"] == "sex")
+    (sex,) = (part for part in record["breakdowns"] if part["column"] == "sex")
     assert all(cell["groups"] >= 10 for cell in sex["cells"])
     assert sex["withheld"] == 0 or "(missing)" not in [cell["name"] for cell in sex["cells"]]
 
@@ -150,16 +150,16 @@ def test_the_figures_are_those_of_the_weights(hospitals: Path, capsys: Captured)
         )
         == 0
     )
-    told = json.loads(capsys.readouterr().out)
+    record = json.loads(capsys.readouterr().out)
     table = pd.read_parquet(hospitals / "results" / "weights.parquet").set_index("id")
     score = pd.read_csv(hospitals / "preds.csv").set_index("id")["score"]
     test = table[table["split"] == "test"]
     right = (score[test.index] >= 0.5) == (test["label"] == "yes")
     # The weights of a split sum to 1.
-    assert told["overall"]["figures"]["accuracy"]["value"] == pytest.approx(
+    assert record["overall"]["figures"]["accuracy"]["value"] == pytest.approx(
         (test["weight"] * right).sum()
     )
-    assert told["overall"]["figures"]["accuracy"]["naive"] == pytest.approx(right.mean())
+    assert record["overall"]["figures"]["accuracy"]["naive"] == pytest.approx(right.mean())
 
 
 def test_weights_that_speak_of_another_population_say_so(

@@ -130,7 +130,7 @@ def test_a_run_that_was_stopped_continues(
     monkeypatch.setattr(train, "train_model", stopped)
     assert run_command([*run, "--quiet"]) == 130
     said = " ".join(capsys.readouterr().err.split())
-    assert "run the same command with --resume to go on" in said
+    assert "run the same command with --resume to continue" in said
     assert "again" not in said
     assert read_json(tmp_path / "out" / "training.json")["status"] == "started"
     assert run_command(["evaluate", str(tmp_path / "out"), str(shapes / "new" / "day")]) == 4
