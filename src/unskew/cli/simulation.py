@@ -15,6 +15,8 @@ from unskew.cli.options import AsJson, Jobs, Quiet, Results, shows_progress
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rich.console import Console
+
     from unskew.records import Pool
     from unskew.simulation.databases import Simulation
 
@@ -246,8 +248,13 @@ def _simulate(
         )
     if as_json:
         print_json(_record(simulation, output, written))
-        return
-    console = terminal.open_console(quiet)
+    else:
+        _print_simulation(terminal.open_console(quiet), simulation, output)
+
+
+def _print_simulation(console: Console, simulation: Simulation, output: Path) -> None:
+    from unskew.cli import terminal
+
     rows = [
         (name, terminal.number(size), f"{value:.4g}")
         for name, size, value in zip(

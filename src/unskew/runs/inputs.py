@@ -89,7 +89,7 @@ def _names_indicator(settings: Any) -> bool:
 
 def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
     """Read the sources, compute features, set unusable images aside, and build target and model."""
-    _find_modules_beside(config)
+    find_user_modules(config)
     pool = read_pool(config)
     if pool.images is None and config.represent.features:
         raise ConfigError(
@@ -112,7 +112,7 @@ def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
     return Inputs(config, pools[0], target, config.read_bias())
 
 
-def _find_modules_beside(config: RunConfig) -> None:
+def find_user_modules(config: RunConfig) -> None:
     """Let a ``module:function`` of the user be found next to the data, after installed ones."""
     if str(config.folder) not in sys.path:
         sys.path.append(str(config.folder))
