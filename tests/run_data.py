@@ -1,4 +1,4 @@
-"""Small data on disk for the three configurations that must run as they stand, and for the
+"""Small data on disk for the three configurations that must run unchanged, and for the
 commands.
 """
 

@@ -1,5 +1,5 @@
-"""Everything that a folder of images may hold, in one run of the command line: handled right or set
-aside with its reason, no crash.
+"""What a run reads: files of every kind, handled right or set aside with the reason; labels,
+splits, samples, caches and functions of the user.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LUMA = (0.299 * 200 + 0.587 * 40 + 0.114 * 40) / 255
 
 
 def _png(width: int, height: int, lines: bytes = b"") -> bytes:
-    """A PNG that says of itself whatever it likes."""
+    """A PNG whose header claims any size."""
     chunks = [
         (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)),
         (b"IDAT", zlib.compress(lines)),

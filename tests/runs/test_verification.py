@@ -178,7 +178,7 @@ def test_another_list_of_unusable_images_is_named(copied):
     assert "claimed there, found not there (south/bag/fine.png)" in check.found
 
 
-def test_a_refused_run_verifies_too_and_weights_beside_it_are_wrong(copied):
+def test_a_refused_run_verifies_too_and_must_have_no_weights(copied):
     (copied / "survey.csv").write_text("label,count\nbag,50\nhat,50\nshoe,50\n")
     with pytest.raises(unskew.CoverageError) as caught:
         unskew.run(copied / "run.toml", copied / "refused")
