@@ -1,4 +1,4 @@
-"""The commands as a user meets them: words, exit codes, JSON, nothing lost."""
+"""The commands as a user meets them: output, exit codes, JSON."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from run_data import (
+    error_of,
     init_vendors,
     write_hospitals,
     write_product_photos,
@@ -65,9 +66,9 @@ def test_describe_shows_classes_properties_and_sizes(vendors: Path, capsys: Capt
 
 def test_describe_in_json(vendors: Path, capsys: Captured) -> None:
     assert run_command(["describe", str(vendors), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [row["name"] for row in told["sources"]] == ["north", "south"]
-    assert {row["level"]: row["images"] for row in told["labels"]} == {"bag": 28, "shoe": 32}
+    record = json.loads(capsys.readouterr().out)
+    assert [row["name"] for row in record["sources"]] == ["north", "south"]
+    assert {row["level"]: row["images"] for row in record["labels"]} == {"bag": 28, "shoe": 32}
 
 
 def test_init_writes_what_weigh_runs_unchanged(
@@ -141,7 +142,7 @@ def test_too_many_unreadable_images_stop_the_run(tmp_path: Path, capsys: Capture
     assert list(aside.columns) == ["id", "source", "path", "reason"]
 
 
-def test_a_download_without_a_network_is_an_error_in_words(
+def test_a_download_without_a_network_is_an_error_that_names_the_address(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     import urllib.error
@@ -163,8 +164,8 @@ def test_forecast_and_rehearsal(vendors: Path, tmp_path: Path, capsys: Captured)
     configuration = init_vendors(vendors, tmp_path)
     capsys.readouterr()
     assert run_command(["forecast", str(configuration), "--json", "-o", str(tmp_path / "out")]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told == json.loads((tmp_path / "out" / "forecast.json").read_text())
+    record = json.loads(capsys.readouterr().out)
+    assert record == json.loads((tmp_path / "out" / "forecast.json").read_text())
     assert run_command(["rehearse", str(configuration)]) == 0
     shown = capsys.readouterr().out
     assert "north" in shown
@@ -244,7 +245,7 @@ def test_every_command_that_ends_well_prints_json(
 
 def test_files_into_folders_that_are_not_there(table: Path, capsys: Captured) -> None:
     for command in (["init", str(table.parent / "t.csv")], ["split", str(table)]):
-        assert run_command([*command, "-o", str(table.parent / "nowhere" / "new")]) == 2
-        assert "there is no folder" in capsys.readouterr().err
-        assert run_command([*command, "-o", str(table.parent), "--overwrite"]) == 2
-        assert "is a folder" in capsys.readouterr().err
+        error = error_of([*command, "-o", str(table.parent / "nowhere" / "new")], capsys)
+        assert (error["exit_code"], error["facts"]) == (2, {"path": str(table.parent / "nowhere")})
+        error = error_of([*command, "-o", str(table.parent), "--overwrite"], capsys)
+        assert (error["exit_code"], error["facts"]) == (2, {"path": str(table.parent)})

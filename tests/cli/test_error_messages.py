@@ -74,11 +74,11 @@ def test_what_goes_wrong_is_json_too(
     arguments, code = WRONG[case]
     assert run_command(arguments) == code
     shown = capsys.readouterr()
-    told = json.loads(shown.out)
+    record = json.loads(shown.out)
     assert "Traceback" not in shown.err
     if code != 3:
-        assert told["error"]["exit_code"] == code
-        assert len(told["error"]["message"]) > 10
+        assert record["error"]["exit_code"] == code
+        assert len(record["error"]["message"]) > 10
 
 
 def test_every_mistake_of_a_configuration_is_in_the_json(table: Path, capsys: Captured) -> None:

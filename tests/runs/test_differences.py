@@ -33,7 +33,7 @@ def test_a_value_agrees_with_itself_and_not_with_another_in_its_place(value):
 
 
 @pytest.mark.parametrize(
-    ("said", "found", "ok"),
+    ("claimed", "computed", "ok"),
     [
         (1.0, 1.0 + 1e-9, True),
         (1.0, 1.0 + 1e-7, False),
@@ -47,18 +47,24 @@ def test_a_value_agrees_with_itself_and_not_with_another_in_its_place(value):
         ("a", "a", True),
     ],
 )
-def test_numbers_agree_within_rounding_and_nothing_else_does(said, found, ok):
-    assert compare_values("x", said, found).ok is ok
-    assert compare_values("x", found, said).ok is ok
+def test_numbers_agree_within_rounding_and_nothing_else_does(claimed, computed, ok):
+    assert compare_values("x", claimed, computed).ok is ok
+    assert compare_values("x", computed, claimed).ok is ok
 
 
 def test_a_difference_is_named_by_its_place_with_both_values():
-    said = {"sources": [{"name": "a", "ess": 12.5}, {"name": "b", "ess": 7.0}], "message": "fine"}
-    found = {"sources": [{"name": "a", "ess": 12.5}, {"name": "b", "ess": 7.7}], "message": "weak"}
-    check = compare_values("report.json", said, found)
+    claimed = {
+        "sources": [{"name": "a", "ess": 12.5}, {"name": "b", "ess": 7.0}],
+        "message": "fine",
+    }
+    computed = {
+        "sources": [{"name": "a", "ess": 12.5}, {"name": "b", "ess": 7.7}],
+        "message": "weak",
+    }
+    check = compare_values("report.json", claimed, computed)
     assert check.differences == (
-        "sources[1].ess: said 7.0, found 7.7",
-        "message: said 'fine', found 'weak'",
+        "sources[1].ess: claimed 7.0, found 7.7",
+        "message: claimed 'fine', found 'weak'",
     )
     assert check.worst == pytest.approx(0.7 / 7.7)
     assert check.found == f"2 differ: {', '.join(check.differences)}"
@@ -66,7 +72,7 @@ def test_a_difference_is_named_by_its_place_with_both_values():
 
 
 def test_tables_are_joined_by_id_and_differences_named():
-    said = pd.DataFrame(
+    claimed = pd.DataFrame(
         {
             "id": list("abc"),
             "weight": [0.2, 0.3, 0.5],
@@ -74,32 +80,38 @@ def test_tables_are_joined_by_id_and_differences_named():
             "empty": None,
         }
     )
-    same = said.iloc[[2, 0, 1]][["label", "weight", "empty", "id"]]
-    check = compare_tables("weights", said, same, relative=1e-9, absolute=0.0)
+    same = claimed.iloc[[2, 0, 1]][["label", "weight", "empty", "id"]]
+    check = compare_tables("weights", claimed, same, relative=1e-9, absolute=0.0)
     assert check.ok
     assert check.found == "9 values agree"
-    tampered = said.assign(weight=[0.2, 0.3, 0.5 * (1 + 1e-6)])
+    tampered = claimed.assign(weight=[0.2, 0.3, 0.5 * (1 + 1e-6)])
     check = compare_tables("weights", tampered, same, relative=1e-9, absolute=0.0)
     assert not check.ok
     assert check.worst == pytest.approx(1e-6, rel=1e-3)
-    assert check.differences[0].startswith("weight of c: said 0.50000")
-    close = said.assign(weight=said["weight"] * (1 + 1e-12))
+    assert check.differences[0].startswith("weight of c: claimed 0.50000")
+    close = claimed.assign(weight=claimed["weight"] * (1 + 1e-12))
     assert compare_tables(
         "weights", close, same, relative=1e-9, absolute=0.0
     ).worst == pytest.approx(1e-12, rel=1e-3)
-    assert not compare_tables("weights", said.assign(weight=[0.2, 0.3, np.nan]), same).ok
-    relabelled = compare_tables("weights", said.assign(label=[["x"], ["w"], ["y", "z"]]), same)
-    assert relabelled.differences == ("label of b: said ['w'], found None",)
+    assert not compare_tables("weights", claimed.assign(weight=[0.2, 0.3, np.nan]), same).ok
+    relabelled = compare_tables("weights", claimed.assign(label=[["x"], ["w"], ["y", "z"]]), same)
+    assert relabelled.differences == ("label of b: claimed ['w'], found None",)
     other = compare_tables(
-        "weights", said.assign(id=list("abd")), same.drop(columns="empty").assign(more=1)
+        "weights", claimed.assign(id=list("abd")), same.drop(columns="empty").assign(more=1)
     )
     assert other.differences == (
-        *("column empty: said there, found not there", "column more: said not there, found there"),
-        *("1 images: said there, found not there (d)", "1 images: said not there, found there (c)"),
+        *(
+            "column empty: claimed there, found not there",
+            "column more: claimed not there, found there",
+        ),
+        *(
+            "1 images: claimed there, found not there (d)",
+            "1 images: claimed not there, found there (c)",
+        ),
     )
 
 
 def test_images_that_changed_went_or_came_are_named():
-    said = pd.DataFrame({"id": list("abc"), "content": list("123")})
-    found = pd.DataFrame({"id": list("dba"), "content": list("491")})
-    assert list(changed_images(said, found)) == ["b has changed", "c is gone", "d is new"]
+    claimed = pd.DataFrame({"id": list("abc"), "content": list("123")})
+    computed = pd.DataFrame({"id": list("dba"), "content": list("491")})
+    assert list(changed_images(claimed, computed)) == ["b has changed", "c is gone", "d is new"]

@@ -94,15 +94,15 @@ def test_with_the_weights_before_them_and_after_them_gives_the_same_panel(folder
 def test_the_panel_says_what_the_forecast_says(folder: Path) -> None:
     assert _weigh(folder) == 0
     assert _forecast(folder, "--arms", "all") == 0
-    told, panel = (
+    record, panel = (
         json.loads((folder / "out" / "forecast.json").read_text()),
         _summary(folder).forecast,
     )
-    assert panel.recommendation == told["recommendation"]
-    assert panel.condition == told["condition"]
-    assert panel.notes == tuple(told["notes"])
+    assert panel.recommendation == record["recommendation"]
+    assert panel.condition == record["condition"]
+    assert panel.notes == tuple(record["notes"])
     assert len(panel.arms) > 3
-    for arm, shown in zip(told["arms"], panel.arms, strict=True):
+    for arm, shown in zip(record["arms"], panel.arms, strict=True):
         assert shown.accuracy == pytest.approx(arm["accuracy"]["value"], rel=1e-9)
         assert shown.stderr == pytest.approx(arm["accuracy"]["stderr"], rel=1e-9)
         assert (shown.worst_class, shown.name) == (arm["worst_class"], arm["name"])
@@ -136,7 +136,7 @@ def test_verify_makes_it_again(folder: Path, capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "difference"),
     [
         (
             (
@@ -151,8 +151,8 @@ def test_verify_makes_it_again(folder: Path, capsys: pytest.CaptureFixture[str])
     ],
     ids=["target", "data", "seed"],
 )
-def test_a_forecast_of_other_inputs_is_not_shown_and_that_is_said(
-    folder: Path, change: tuple[str, str, str], said: str, caplog: pytest.LogCaptureFixture
+def test_a_forecast_of_other_inputs_is_not_shown_and_a_warning_names_the_difference(
+    folder: Path, change: tuple[str, str, str], difference: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert _weigh(folder) == 0
     kind, before, after = change
@@ -167,9 +167,9 @@ def test_a_forecast_of_other_inputs_is_not_shown_and_that_is_said(
         assert _page(folder) == page
         assert run_command(["report", str(folder / "out")]) == 0
     assert _page(folder) == page
-    told = [each for each in caplog.messages if "other inputs" in each]
-    assert len(told) == 2
-    assert all(said in each for each in told)
+    messages = [message for message in caplog.messages if "other inputs" in message]
+    assert len(messages) == 2
+    assert all(difference in message for message in messages)
 
 
 def test_what_has_no_effect_does_not_part_them(folder: Path) -> None:

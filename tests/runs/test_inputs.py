@@ -1,5 +1,5 @@
-"""Everything that a folder of images may hold, in one run of the command line: handled right or set
-aside with its reason, no crash.
+"""What a run reads: files of every kind, handled right or set aside with the reason; labels,
+splits, samples, caches and functions of the user.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from represent.picture_pools import encoded
 from run_data import (
     TABLE_SOURCES,
     TABLE_STRATA,
+    error_of,
     init_vendors,
     weigh,
     write_photos,
@@ -35,7 +36,7 @@ _LUMA = (0.299 * 200 + 0.587 * 40 + 0.114 * 40) / 255
 
 
 def _png(width: int, height: int, lines: bytes = b"") -> bytes:
-    """A PNG that says of itself whatever it likes."""
+    """A PNG whose header claims any size."""
     chunks = [
         (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)),
         (b"IDAT", zlib.compress(lines)),
@@ -208,18 +209,16 @@ def test_several_labels_for_an_image(tmp_path: Path, capsys: Captured) -> None:
     frame.to_csv(tmp_path / "t.csv", index=False)
     everything = '\n[bias]\nfamily = "subpopulation"\nqueries = { a = "all", b = "all" }\n'
     (tmp_path / "run.toml").write_text(TABLE_SOURCES + 'label_separator = ";"\n' + everything)
-    assert (
-        run_command(["weigh", str(tmp_path / "run.toml"), "-o", str(tmp_path / "out"), "--quiet"])
-        == 0
-    )
-    assert run_command(["verify", str(tmp_path / "out"), "--quiet"]) == 0
+    out = weigh(tmp_path / "run.toml")
+    assert run_command(["verify", str(out), "--quiet"]) == 0
     (tmp_path / "run.toml").write_text(TABLE_SOURCES + 'label_separator = ";"\n' + TABLE_STRATA)
-    assert run_command(["check", str(tmp_path / "run.toml")]) == 4
-    assert "label holds lists" in capsys.readouterr().err
+    error = error_of(["check", str(tmp_path / "run.toml")], capsys)
+    assert (error["kind"], error["exit_code"]) == ("DataError", 4)
+    assert "label" in error["message"]
 
 
 @pytest.mark.parametrize("content", [b"", bytes(range(256)) * 4, b"a,b\n1,2\n", b'"id'])
-def test_a_broken_table_of_splits_is_said_in_words(
+def test_a_broken_table_of_splits_is_named_with_the_way_out(
     content: bytes, table: Path, capsys: Captured
 ) -> None:
     (table.parent / "splits.csv").write_bytes(content)
@@ -232,8 +231,9 @@ def test_a_broken_table_of_splits_is_said_in_words(
 
 def test_features_of_pixels_need_images(table: Path, capsys: Captured) -> None:
     table.write_text(table.read_text() + '\n[represent]\nfeatures = ["brightness"]\n')
-    assert run_command(["check", str(table)]) == 2
-    assert "images = false" in capsys.readouterr().err
+    error = error_of(["check", str(table)], capsys)
+    assert (error["exit_code"], error["facts"]) == (2, {"key": "represent.features"})
+    assert "images = false" in error["message"]
 
 
 def test_a_target_sample_may_be_a_table_too(table: Path) -> None:
@@ -256,7 +256,7 @@ def test_a_cache_that_cannot_be_written_stops_nothing(
     assert not (tmp_path / ".unskew-cache").exists()
 
 
-def test_a_function_of_ones_own_lies_beside_the_configuration(
+def test_a_function_of_the_user_is_found_next_to_the_configuration(
     vendors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))

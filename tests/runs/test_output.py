@@ -12,6 +12,7 @@ from run_data import (
     TABLE_SOURCES,
     TABLE_STRATA,
     ask_for_foxes,
+    error_of,
     init_vendors,
     weigh,
     write_hospitals,
@@ -25,10 +26,11 @@ Captured = pytest.CaptureFixture[str]
 pytestmark = pytest.mark.filterwarnings("ignore::unskew.errors.UnskewWarning")
 
 
-def test_results_never_take_the_place_of_the_configuration(table: Path, capsys: Captured) -> None:
+def test_results_never_replace_the_configuration(table: Path, capsys: Captured) -> None:
     before = table.read_text()
-    assert run_command(["weigh", str(table), "-o", str(table.parent), "--overwrite"]) == 2
-    assert "-o" in capsys.readouterr().err
+    error = error_of(["weigh", str(table), "-o", str(table.parent), "--overwrite"], capsys)
+    assert (error["exit_code"], error["facts"]) == (2, {"path": str(table)})
+    assert "-o" in error["message"]
     assert table.read_text() == before
     other = table.with_name("other.toml")
     other.write_text(before)
@@ -52,7 +54,7 @@ def test_a_refusal_leaves_no_weights_of_another_run(table: Path) -> None:
     assert run_command(["weigh", str(table), "-o", str(out), "--quiet"]) == 0
 
 
-def test_stopped_while_writing_the_same_command_goes_on(
+def test_a_run_that_was_stopped_while_writing_can_be_repeated(
     table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = weigh(table)
@@ -86,9 +88,10 @@ def test_images_that_stop_a_run_are_listed(tmp_path: Path, capsys: Captured) -> 
     assert not (tmp_path / "out" / "unreadable.csv").exists()
 
 
-def test_a_path_through_a_file_is_said(table: Path, capsys: Captured) -> None:
-    assert run_command(["weigh", str(table), "-o", str(table.parent / "t.csv" / "out")]) == 2
-    assert "is a file" in capsys.readouterr().err
+def test_a_path_through_a_file_is_refused(table: Path, capsys: Captured) -> None:
+    file = table.parent / "t.csv"
+    error = error_of(["weigh", str(table), "-o", str(file / "out")], capsys)
+    assert (error["exit_code"], error["facts"]) == (2, {"path": str(file)})
 
 
 def test_results_of_another_run_are_not_overwritten_unasked(
@@ -104,7 +107,7 @@ def test_results_of_another_run_are_not_overwritten_unasked(
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_read_only_folder_is_said_before_the_work(tmp_path: Path, capsys: Captured) -> None:
+def test_a_read_only_folder_is_refused_before_the_work(tmp_path: Path, capsys: Captured) -> None:
     configuration = write_hospitals(tmp_path)
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o500)
@@ -112,8 +115,8 @@ def test_a_read_only_folder_is_said_before_the_work(tmp_path: Path, capsys: Capt
     assert "read-only" in capsys.readouterr().err
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full stands for a full disk")
-def test_a_full_disk_is_an_error_in_words(
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full acts as a full disk")
+def test_a_full_disk_is_an_error_without_a_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     configuration = write_hospitals(tmp_path)

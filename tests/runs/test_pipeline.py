@@ -55,7 +55,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::unskew.errors.UnskewWarning")
 
 @pytest.mark.skipif(
     not SHARED.is_dir(),
-    reason="the three configurations are only beside the project where it is made",
+    reason="the three configurations are only in the folder where the project is developed",
 )
 @pytest.mark.parametrize(
     ("name", "text"),

@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 import unskew
-from run_data import weigh, write_picture
+from raising import refused
+from run_data import error_of, weigh, write_picture
 from unskew import ConfigError, DataError
 from unskew.cli.app import run_command
 from unskew.runs.verification import verify_run
@@ -91,7 +92,7 @@ def test_a_tampered_weight_is_named(copied):
     table.to_parquet(copied / "out/weights.parquet")
     (check,) = _wrong(copied)
     assert check.claim.startswith("weights.parquet")
-    assert f"weight of {table['id'][7]}: said {table['weight'][7]}" in check.found
+    assert f"weight of {table['id'][7]}: claimed {table['weight'][7]}" in check.found
     assert check.worst == pytest.approx(1e-6, rel=1e-3)
 
 
@@ -102,7 +103,7 @@ def test_swapped_ids_and_a_lost_row_are_named(copied):
     table.drop(index=table.index[-1]).to_parquet(copied / "out/weights.parquet")
     (check,) = _wrong(copied)
     assert len(check.differences) == 3
-    assert f"1 images: said not there, found there ({table['id'].iloc[-1]})" in check.differences
+    assert f"1 images: claimed not there, found there ({table['id'].iloc[-1]})" in check.differences
 
 
 def test_a_changed_image_is_named(copied):
@@ -148,10 +149,10 @@ def test_changed_numbers_and_texts_of_the_report_are_named(copied):
     assert list(wrong) == [
         f"report.json: {panel}" for panel in ("verdict", "sources", "strata", "weights")
     ]
-    assert wrong["report.json: weights"].startswith("differs: ess: said")
-    assert wrong["report.json: sources"].startswith("differs: [1].weight_share: said")
-    assert wrong["report.json: strata"].startswith("differs: [0].target_stderr: said")
-    assert "headline: said 'all is well', found " in wrong["report.json: verdict"]
+    assert wrong["report.json: weights"].startswith("differs: ess: claimed")
+    assert wrong["report.json: sources"].startswith("differs: [1].weight_share: claimed")
+    assert wrong["report.json: strata"].startswith("differs: [0].target_stderr: claimed")
+    assert "headline: claimed 'all is well', found " in wrong["report.json: verdict"]
 
 
 def test_a_changed_page_other_settings_and_other_files_are_named(copied):
@@ -163,8 +164,8 @@ def test_a_changed_page_other_settings_and_other_files_are_named(copied):
     (copied / "out/diagnostics.parquet").unlink()
     claims = {check.claim.split()[0]: check.found for check in _wrong(copied)}
     assert set(claims) == {"report.html", "solution.json", "diagnostics.parquet"}
-    assert "ess: said" in claims["solution.json"]
-    assert "holds no diagnostics.parquet" in claims["diagnostics.parquet"]
+    assert "ess: claimed" in claims["solution.json"]
+    assert "no diagnostics.parquet" in claims["diagnostics.parquet"]
     settings = copied / "out/run.toml"
     settings.write_text(settings.read_text().replace("n = 100", "n = 900"))
     assert "run.toml" in {check.claim.split()[0] for check in _wrong(copied)}
@@ -174,10 +175,10 @@ def test_another_list_of_unusable_images_is_named(copied):
     path = copied / "out/unreadable.csv"
     path.write_text(path.read_text().replace("broken.png", "fine.png"))
     (check,) = _wrong(copied)
-    assert "said there, found not there (south/bag/fine.png)" in check.found
+    assert "claimed there, found not there (south/bag/fine.png)" in check.found
 
 
-def test_a_refused_run_verifies_too_and_weights_beside_it_are_wrong(copied):
+def test_a_refused_run_verifies_too_and_must_have_no_weights(copied):
     (copied / "survey.csv").write_text("label,count\nbag,50\nhat,50\nshoe,50\n")
     with pytest.raises(unskew.CoverageError) as caught:
         unskew.run(copied / "run.toml", copied / "refused")
@@ -189,20 +190,21 @@ def test_a_refused_run_verifies_too_and_weights_beside_it_are_wrong(copied):
 
 
 def test_an_empty_folder_is_no_run(tmp_path):
-    with pytest.raises(DataError, match=r"holds no report\.json"):
+    with refused(DataError, path=str(tmp_path / "report.json")):
         verify_run(tmp_path)
     (tmp_path / "report.json").write_text("{")
-    with pytest.raises(DataError, match="cannot be read as JSON"):
+    with refused(DataError, path=str(tmp_path / "report.json")):
         verify_run(tmp_path)
 
 
 def test_verify_where_there_is_nothing(tmp_path: Path, capsys: Captured) -> None:
-    assert run_command(["verify", str(tmp_path / "nothing")]) == 4
-    assert "there is no folder" in capsys.readouterr().err
-    assert run_command(["verify", str(tmp_path)]) == 4
-    shown = capsys.readouterr().err
-    assert "holds no report.json" in shown
-    assert "JSON (" not in shown
+    for folder, missing in (
+        (tmp_path / "nothing", tmp_path / "nothing"),
+        (tmp_path, tmp_path / "report.json"),
+    ):
+        error = error_of(["verify", str(folder)], capsys)
+        assert (error["exit_code"], error["facts"]) == (4, {"path": str(missing)})
+        assert "unskew weigh" in error["message"]
 
 
 def test_results_moved_away_from_the_data(
@@ -213,7 +215,8 @@ def test_results_moved_away_from_the_data(
     weigh(table).rename(moved)
     assert run_command(["verify", str(moved)]) == 2
     assert "--data" in capsys.readouterr().err
-    assert run_command(["verify", str(moved), "--data", str(table.parent / "nothing")]) == 2
+    error = error_of(["verify", str(moved), "--data", str(table.parent / "nothing")], capsys)
+    assert (error["exit_code"], error["facts"]["option"]) == (2, "--data")
     assert run_command(["verify", str(moved), "--data", str(table.parent)]) == 0
     assert "Everything agrees" in capsys.readouterr().out
 

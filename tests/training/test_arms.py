@@ -144,11 +144,13 @@ def test_the_worth_of_given_weights_is_shown_not_that_of_the_debiasing_weights(
         *FEW,
     ]
     assert run_command(run) == 0
-    said = f"The weights given for train are worth {int((is_disc & in_train).sum())} of 102 images."
+    sentence = (
+        f"The weights given for train are worth {int((is_disc & in_train).sum())} of 102 images."
+    )
     shown = " ".join(capsys.readouterr().out.split())
-    assert said in shown
+    assert sentence in shown
     assert (
         f"All images of square ({int((~is_disc & in_train).sum())}) in train have weight 0 (given)"
         in shown
     )
-    assert said in (tmp_path / "out" / "model-card.md").read_text()
+    assert sentence in (tmp_path / "out" / "model-card.md").read_text()

@@ -30,7 +30,7 @@ def _prepared(label: list[int], weight: list[float], n_train: int) -> Preparatio
     return Preparation(nothing, cast(Any, training), nothing, cast(Any, (arm,)), nothing, {})
 
 
-def test_classes_that_train_cannot_teach_are_said_with_the_reason() -> None:
+def test_classes_that_train_cannot_teach_are_named_with_the_reason() -> None:
     end = "such a class cannot be learned, and predictions of it mean nothing."
     assert _prepared([0, 1, 2], [1, 1, 1], 3).unlearned() == []
     assert _prepared([0, 1, 0, 2], [1, 1, 1, 1], 3).unlearned() == [
@@ -41,7 +41,7 @@ def test_classes_that_train_cannot_teach_are_said_with_the_reason() -> None:
     ]
 
 
-def test_a_class_that_no_held_out_image_shows_is_said_wherever_the_accuracy_is(
+def test_a_class_without_held_out_images_is_named_wherever_the_accuracy_is_shown(
     tmp_path: Path, capsys: Captured
 ) -> None:
     """Half of the target are squares; there are two, and both are in train."""
@@ -65,9 +65,9 @@ def test_a_class_that_no_held_out_image_shows_is_said_wherever_the_accuracy_is(
     shown = " ".join(capsys.readouterr().out.split())
     assert "Accuracy on a part of the target" in shown
     assert "Accuracy on the target" not in shown
-    said = "without what this split has no image of: label = square (0.5)"
-    assert said in shown
-    assert said in read_json(tmp_path / "out" / "metrics.json")["notes"][0]
+    uncovered = "label = square (0.5)"
+    assert uncovered in shown
+    assert uncovered in read_json(tmp_path / "out" / "metrics.json")["notes"][0]
     assert "cover a part of the population only" in (tmp_path / "out" / "model-card.md").read_text()
     assert (
         run_command(
@@ -82,4 +82,4 @@ def test_a_class_that_no_held_out_image_shows_is_said_wherever_the_accuracy_is(
         )
         == 0
     )
-    assert said in json.loads(capsys.readouterr().out)["notes"][0]
+    assert uncovered in json.loads(capsys.readouterr().out)["notes"][0]

@@ -129,9 +129,9 @@ def test_a_run_that_was_stopped_continues(
 
     monkeypatch.setattr(train, "train_model", stopped)
     assert run_command([*run, "--quiet"]) == 130
-    said = " ".join(capsys.readouterr().err.split())
-    assert "run the same command with --resume to go on" in said
-    assert "again" not in said
+    message = " ".join(capsys.readouterr().err.split())
+    assert "run the same command with --resume to continue" in message
+    assert "again" not in message
     assert read_json(tmp_path / "out" / "training.json")["status"] == "started"
     assert run_command(["evaluate", str(tmp_path / "out"), str(shapes / "new" / "day")]) == 4
     assert "--resume" in capsys.readouterr().err
@@ -175,8 +175,8 @@ def test_what_cannot_be_trained_is_refused_before_the_work(
     train = ["train", str(folder / "run.toml"), "-o", str(folder / "out")]
     for options, words in cases.items():
         assert run_command([*train, *options]) == 2, options
-        said = capsys.readouterr().err
-        assert all(word in said for word in words), said
+        shown = capsys.readouterr().err
+        assert all(word in shown for word in words), shown
         assert not (folder / "out" / "training.json").exists()
     (folder / "run.toml").write_text(
         CONFIGURATION.replace(
@@ -216,7 +216,7 @@ def test_without_torch_it_says_what_to_install(
 
 
 def test_a_table_trains_a_probe_and_tells_no_small_cells(tmp_path: Path, capsys: Captured) -> None:
-    """Three hospitals without images: a probe on age, judged by age and sex; ids of patients stand
+    """Three hospitals without images: a probe on age, judged by age and sex; ids of patients are
     in no file meant for others.
     """
     configuration = write_hospitals(tmp_path)
@@ -320,7 +320,7 @@ def test_settings_of_another_model_than_the_command_line_names_are_left_out_and_
     )
     assert "size, epochs" in caplog.text
     caplog.clear()
-    # What is written beside the results can be read again.
+    # What is written with the results can be read again.
     assert (
         override_learn(
             make_config({**settings, "learn": probe.learn.settings()}, check_paths=False),

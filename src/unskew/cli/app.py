@@ -65,7 +65,7 @@ class Format(StrEnum):
 
 
 def run_from_shell() -> None:
-    """The entry point: runs the command and turns every error into words and an exit code."""
+    """Run the command that was typed, and turn every error into a message and an exit code."""
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character of a name still shows the rest.
         if isinstance(stream, io.TextIOWrapper):
@@ -74,7 +74,7 @@ def run_from_shell() -> None:
 
 
 def run_command(arguments: list[str], commands: typer.Typer = app) -> int:
-    """Run one command; the exit code."""
+    """Run one command; return its exit code."""
     as_json = "--json" in arguments
     try:
         # typer turns Ctrl-C into this code, or into an Abort.
@@ -122,7 +122,7 @@ def describe(
     quiet: Quiet = False,
     jobs: Jobs = None,
 ) -> None:
-    """What is in these databases: sizes, classes, image properties, copies, unreadable files.
+    """Describe databases: sizes, classes, image properties, copies, unreadable files.
 
     One folder is one source, named like the folder; its subfolders are classes. A single folder
     whose subfolders hold class folders of their own is taken apart into one source for each
@@ -180,8 +180,9 @@ def check(
     seed: Seed = None,
     jobs: Jobs = None,
 ) -> int:
-    """Can this be debiased? Exit code 0: yes; 3: no, and which sources lack a link or which target
-    mass is uncovered.
+    """Check whether this can be debiased.
+
+    Exit code 0: yes; 3: no, and which sources lack a link or which target mass is uncovered.
     """
     from unskew.cli import terminal
     from unskew.runs.inputs import load_config
@@ -206,7 +207,7 @@ def give_weights(
     configuration: Configuration,
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="Folder for the results; made when it is not there."),
+        typer.Option("--output", "-o", help="Folder for the results; created if necessary."),
     ],
     overwrite: Overwrite = False,
     forecast: Annotated[
@@ -214,7 +215,7 @@ def give_weights(
         typer.Option(
             "--forecast/--no-forecast",
             show_default=False,
-            help="Also show what `unskew forecast` tells on the page.",
+            help="Also show the forecast of `unskew forecast` on the page.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -262,16 +263,14 @@ def export(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="File or folder to write; default: beside the weights."
+            "--output", "-o", help="File or folder to write; default: next to the weights."
         ),
     ] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Weights in another format: CSV, JSONL, a table of class weights, a Hugging Face dataset,
-    WebDataset shards.
-    """
+    """Export weights to CSV, JSONL, class weights, a Hugging Face dataset or WebDataset shards."""
     from unskew.cli import terminal
     from unskew.runs.export_tables import export_run
 
@@ -302,10 +301,10 @@ def assign_splits(
     seed: Seed = None,
     jobs: Jobs = None,
 ) -> None:
-    """Assign images to train, validation and test: groups and copies stay together, and the splits
-    are alike in sources and strata.
+    """Assign images to train, validation and test.
 
-    Use it with `split = { file = "splits.csv" }` in [sources].
+    Groups and copies stay together, and the splits are alike in sources and strata. Use the table
+    with `split = { file = "splits.csv" }` in [sources].
     """
     from unskew.cli import terminal
     from unskew.runs.inputs import load_config
@@ -338,8 +337,9 @@ def verify(
     quiet: Quiet = False,
     jobs: Jobs = None,
 ) -> int:
-    """Recompute the weights from the fingerprinted inputs and check every claim of the report. Exit
-    code 4: something differs.
+    """Recompute the weights from the fingerprinted inputs, and check every claim of the report.
+
+    Exit code 4: something differs.
     """
     from unskew.cli import terminal
     from unskew.runs.verification import verify_run
@@ -380,10 +380,10 @@ def show_demo(
     quiet: Quiet = False,
     jobs: Jobs = None,
 ) -> None:
-    """The whole way on embedded data: digits from three biased cameras, described, checked,
-    weighed, reported, forecast, learned.
+    """Show every step on built-in data: describe, check, weigh, report, forecast, learn.
 
-    Each step prints the command that does the same on your data.
+    The data are digits photographed by three biased cameras. Each step prints the command that does
+    the same on your data.
     """
     from unskew.cli import terminal
     from unskew.cli.demo import walk_through

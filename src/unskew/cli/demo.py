@@ -1,6 +1,4 @@
-"""``unskew demo``, step by step: the command that does it, what it prints, and at the end what it
-is worth.
-"""
+"""``unskew demo``, step by step: each command, what it prints, and at the end the gain."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 def walk_through(
     output: Path, console: Console, *, jobs: int | None = None, progress: bool | None = None
 ) -> dict[str, Any]:
-    """Go the whole way in a folder; what `unskew demo --json` prints."""
+    """Run every step in a folder; return what `unskew demo --json` prints."""
     configuration, results = demo.prepare_demo(output), output / "results"
     weigh = f"unskew weigh {configuration} -o {results}"
     forecast = f"unskew forecast {configuration} --learner {demo.LEARNER} -o {results}"
@@ -52,7 +50,7 @@ def walk_through(
     terminal.print_paragraph(console, "\n".join(prediction.lines()))
 
     terminal.print_heading(
-        console, "What it is worth: logistic regression, scored on pictures drawn without bias"
+        console, "The gain: logistic regression, scored on pictures drawn without bias"
     )
     scores = [demo.compare_learners(seed) for seed in demo.SEEDS]
     forecasts = [demo.forecast_trial(seed) for seed in demo.SEEDS]

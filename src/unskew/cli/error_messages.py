@@ -1,4 +1,4 @@
-"""What went wrong, in words and as an exit code; remarks and warnings as lines on the error stream.
+"""Errors as messages and exit codes; warnings as lines on the error stream.
 
 Exit codes: 0 done; 2 wrong call or configuration; 3 not identifiable; 4 data unusable; 130 stopped
 by Ctrl-C; 1 a bug of ours.
@@ -28,22 +28,20 @@ from unskew.files.plain_json import json_value
 DONE, BUG, WRONG_CALL, NOT_IDENTIFIABLE, UNUSABLE, STOPPED = 0, 1, 2, 3, 4, 130
 
 _STOPPED = (
-    "Stopped. No file was left half-written, and what was computed is kept: run {} to go "
-    "on "
+    "Stopped. No file was left half-written, and what was computed is kept: run {} to continue "
     "from there."
 )
 _BUG = (
-    "This is a bug in unskew, not a mistake of yours. Please report it with the lines above "
-    "and "
+    "This is a bug in unskew, not a mistake of yours. Please report it with the lines above and "
     "the command."
 )
 
 
 def explain(error: BaseException, as_json: bool = False, arguments: Sequence[str] = ()) -> int:
-    """Say what went wrong on the error stream, and with ``as_json`` also as one document on
-    standard output; the exit code.
+    """Print an error on the error stream; return its exit code.
 
-    ``arguments`` are those of the command that was run: they decide how it is to be run again.
+    ``as_json`` also prints one document on standard output. ``arguments`` are those of the command
+    that was run: they decide how it is to be run again.
     """
     # typer brings click along under one name or another, so its exceptions are known by what they
     # carry.
@@ -51,8 +49,8 @@ def explain(error: BaseException, as_json: bool = False, arguments: Sequence[str
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         return say_stopped(as_json, arguments)
     if isinstance(error, BrokenPipeError):
-        # Somebody reads the first lines only (`unskew describe … | head`): that is no error, and
-        # nothing more can be printed.
+        # The reader wanted the first lines only (`unskew describe … | head`): that is no error,
+        # and nothing more can be printed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     if called is not None:
@@ -61,7 +59,7 @@ def explain(error: BaseException, as_json: bool = False, arguments: Sequence[str
             _print_error(error, getattr(error, "message", "") or str(error), int(called), as_json)
         return int(called)
     if isinstance(error, UnskewError | OSError | MemoryError):
-        text, code = _words(error, arguments), exit_code(error)
+        text, code = _message(error, arguments), exit_code(error)
     else:
         import traceback
 
@@ -73,7 +71,7 @@ def explain(error: BaseException, as_json: bool = False, arguments: Sequence[str
 
 
 def say_stopped(as_json: bool = False, arguments: Sequence[str] = ()) -> int:
-    """Ctrl-C: what is left, and how to go on."""
+    """Print, after Ctrl-C, what is kept and how to continue; return the exit code."""
     text = _STOPPED.format(_again(arguments))
     complain(text)
     _print_error(KeyboardInterrupt(), text, STOPPED, as_json)
@@ -81,7 +79,7 @@ def say_stopped(as_json: bool = False, arguments: Sequence[str] = ()) -> int:
 
 
 def _again(arguments: Sequence[str]) -> str:
-    """How a command goes on that was stopped: a training only if it is told to."""
+    """Say how to continue a command that was stopped: a training needs --resume."""
     if "train" not in arguments[:1] or "--resume" in arguments:
         return "the same command again"
     return (
@@ -90,7 +88,7 @@ def _again(arguments: Sequence[str]) -> str:
 
 
 def exit_code(error: BaseException) -> int:
-    """Which exit code an error stands for."""
+    """Return the exit code of an error."""
     if isinstance(error, ConfigError):
         return WRONG_CALL
     if isinstance(error, OverlapError | CoverageError | ConvergenceError):
@@ -98,19 +96,18 @@ def exit_code(error: BaseException) -> int:
     return UNUSABLE if isinstance(error, DataError | OSError | MemoryError) else BUG
 
 
-def _words(error: BaseException, arguments: Sequence[str]) -> str:
+def _message(error: BaseException, arguments: Sequence[str]) -> str:
     if isinstance(error, MemoryError):
         return (
             "There is not enough memory for this. Use fewer features or sources at once, or a "
             "machine with more."
         )
     if isinstance(error, OSError) and not isinstance(error, UnskewError):
-        place = (
-            f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
-        )
+        has_name = isinstance(error.filename, str | bytes)
+        path = f"{os.fsdecode(error.filename)}: " if has_name else ""
         return (
-            f"{place}{error.strerror or error}. Nothing was left half-written; put that right "
-            f"and run {_again(arguments)}."
+            f"{path}{error.strerror or error}. Nothing was left half-written; fix that and run "
+            f"{_again(arguments)}."
         )
     return str(error)
 
@@ -130,23 +127,21 @@ def _print_error(error: BaseException, message: str, code: int, as_json: bool) -
 
 
 def print_json(document: Any) -> None:
-    """One document on standard output; every character in ASCII, so that no name of a file is too
-    odd for the terminal.
-    """
+    """Print one document in ASCII: no name of a file is too odd for the terminal."""
     sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
 
 
 def complain(text: str) -> None:
-    """An error, on the error stream."""
-    _say("unskew: ", "bold red", text)
+    """Print an error on the error stream."""
+    _print_note("unskew: ", "bold red", text)
 
 
 def remark(text: str) -> None:
-    """Something to know, on the error stream."""
-    _say("note: ", "bold yellow", text)
+    """Print a warning on the error stream."""
+    _print_note("note: ", "bold yellow", text)
 
 
-def _say(before: str, style: str, text: str) -> None:
+def _print_note(before: str, style: str, text: str) -> None:
     from rich.console import Console
     from rich.text import Text
 
@@ -156,32 +151,29 @@ def _say(before: str, style: str, text: str) -> None:
 
 
 def _visible_lines(text: str) -> str:
-    """Lines stay lines; other control characters (an escape sequence in the name of a file) are
-    shown, not obeyed.
-    """
+    """Show control characters but newlines, such as an escape sequence in the name of a file."""
     return "".join(
-        each
-        if each.isprintable() or each == "\n"
-        else each.encode("unicode_escape").decode("ascii")
-        for each in text
+        sign
+        if sign.isprintable() or sign == "\n"
+        else sign.encode("unicode_escape").decode("ascii")
+        for sign in text
     )
 
 
 @contextmanager
 def remarks(quiet: bool) -> Iterator[None]:
-    """Warnings of the library, raised or logged, as one line each, without the place in our code;
-    none where nothing is to be printed.
+    """Print warnings of the library, raised or logged, once each as one line; none if ``quiet``.
 
-    That sources are weakly linked is left to the verdict, which says it in the same words.
+    That sources are weakly linked is left to the verdict, which has the same sentence.
     """
     import warnings
 
-    said: set[str] = set()
+    printed: set[str] = set()
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         text = str(message)
-        if not quiet and text not in said and not isinstance(message, WeakOverlapWarning):
-            said.add(text)
+        if not quiet and text not in printed and not isinstance(message, WeakOverlapWarning):
+            printed.add(text)
             remark(text)
 
     class Remarks(logging.Handler):

@@ -83,7 +83,7 @@ AllowExtra = Annotated[
 ]
 MetricsFolder = Annotated[
     Path | None,
-    typer.Option("--output", "-o", help="Folder for metrics.json; made when it is not there."),
+    typer.Option("--output", "-o", help="Folder for metrics.json; created if necessary."),
 ]
 BootstrapSeed = Annotated[int, typer.Option("--seed", min=0, help="Of the bootstrap.")]
 
@@ -110,12 +110,13 @@ def evaluate_model(
     seed: BootstrapSeed = 0,
     jobs: Jobs = None,
 ) -> None:
-    """How good is a model on the target? Other images with a trained run, or anybody's predictions.
+    """Evaluate a model on the target: predictions of any model, or images with a trained run.
 
     Weighted accuracy, balanced accuracy, AUROC and more, with intervals, and the unweighted figures
     for comparison: over all, by source, by class and by any column; the difference of two models.
     """
-    from unskew.cli import terminal
+    from unskew.cli.evaluation_tables import print_evaluation
+    from unskew.cli.terminal import open_console
     from unskew.runs.evaluate import check_place, evaluate_run, write_metrics
 
     both: dict[str, Any] = {
@@ -151,7 +152,7 @@ def evaluate_model(
         print_json(evaluation.to_dict())
     elif not quiet:
         population = "On these images" if images else "On the target"
-        terminal.print_evaluation(terminal.open_console(), evaluation, file, population)
+        print_evaluation(open_console(), evaluation, file, population)
 
 
 def _check_mode(

@@ -39,7 +39,7 @@ def predict_gain(
         typer.Option(
             "--output",
             "-o",
-            help="Folder for forecast.json, such as that of the run; made when it is not there.",
+            help="Folder for forecast.json, such as that of the run; created if necessary.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -47,11 +47,10 @@ def predict_gain(
     seed: Seed = None,
     jobs: Jobs = None,
 ) -> None:
-    """What will reweighting bring? Predicted before anything is trained, from linear probes on the
-    features.
+    """Forecast, before training, what reweighting will bring, from linear probes on the features.
 
-    The accuracy of each way to weight on the target, with its error, and a recommendation in words.
-    Everything rests on the bias model. Where the folder holds a run of the same inputs, its page
+    It shows the accuracy of each way to weight on the target, with its error, and a recommendation.
+    Everything rests on the bias model. If the folder contains a run of the same inputs, its page
     shows the forecast from then on.
     """
     from unskew.cli import terminal
@@ -80,20 +79,17 @@ def rehearse_sources(
     configuration: Configuration,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-o", help="Folder for rehearsal.json; made when it is not there."
-        ),
+        typer.Option("--output", "-o", help="Folder for rehearsal.json; created if necessary."),
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
     seed: Seed = None,
     jobs: Jobs = None,
 ) -> None:
-    """Does this bias model transfer on your data? Each source in turn is the target, the others are
-    weighted to it.
+    """Rehearse on your data: each source in turn is the target, the others are weighted to it.
 
-    The accuracy that is predicted without its labels, beside the true one on it, for naive and
-    debiased training.
+    The table compares the accuracy predicted without the labels of that source with the true one,
+    for naive and debiased training: does the bias model transfer?
     """
     from unskew.cli import terminal
     from unskew.files.plain_json import write_json

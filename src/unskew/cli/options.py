@@ -1,6 +1,4 @@
-"""What several commands share: their arguments and options, whether a bar is shown, how a command
-is written down.
-"""
+"""What several commands share: arguments, options, progress bars, the command as it was typed."""
 
 from __future__ import annotations
 
@@ -60,19 +58,19 @@ Download = Annotated[
     bool,
     typer.Option(
         "--download",
-        help="Fetch a CIFAR archive that is not there from its home page, and check it.",
+        help="Fetch a missing CIFAR archive from its home page, and check it.",
     ),
 ]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what is there.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files or folders.")]
 
 
 def shows_progress(quiet: bool, as_json: bool = False) -> bool | None:
-    """A bar where there is a terminal, unless nothing else shall be printed."""
+    """Return None (a bar where there is a terminal), or False if nothing shall be printed."""
     return False if quiet or as_json else None
 
 
 def written_command() -> str:
-    """The command as it was typed, to be kept with its results."""
+    """Return the command as it was typed, to be kept with its results."""
     import shlex
 
     return shlex.join(["unskew", *sys.argv[1:]])

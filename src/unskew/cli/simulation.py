@@ -15,6 +15,8 @@ from unskew.cli.options import AsJson, Jobs, Quiet, Results, shows_progress
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rich.console import Console
+
     from unskew.records import Pool
     from unskew.simulation.databases import Simulation
 
@@ -51,7 +53,7 @@ Population = Annotated[
     ),
 ]
 NewFolder = Annotated[
-    Path, typer.Option("--output", "-o", help="Folder to make; nothing is ever replaced.")
+    Path, typer.Option("--output", "-o", help="Folder to create; nothing is ever replaced.")
 ]
 Sizes = Annotated[
     str | None,
@@ -70,7 +72,7 @@ Ratio = Annotated[
 As = Annotated[
     Form,
     typer.Option(
-        "--as", help="A manifest that lists the images where they lie, or a folder for each source."
+        "--as", help="A manifest that lists the images where they are, or a folder for each source."
     ),
 ]
 LinkBy = Annotated[
@@ -101,8 +103,9 @@ def simulate_classes(
     quiet: Quiet = False,
     jobs: Jobs = None,
 ) -> None:
-    """Sources that show mostly classes of their own, and some of the next one's (the article's
-    section 4.2).
+    """Draw sources that show mostly classes of their own, and some of the next one's.
+
+    This is section 4.2 of the article.
     """
     from unskew.simulation.databases import read_sizes, simulate_overlapping_classes
 
@@ -145,8 +148,9 @@ def simulate_cameras(
     quiet: Quiet = False,
     jobs: Jobs = None,
 ) -> None:
-    """Sources that each see one bin of colours fully, and the rest the less the further away (the
-    article's section 4.3).
+    """Draw sources that each see one bin of colours fully, and others less with distance.
+
+    This is section 4.3 of the article.
     """
     from unskew.simulation.databases import read_sizes, simulate_acquisition
 
@@ -185,7 +189,7 @@ def simulate_hiding(
     quiet: Quiet = False,
     jobs: Jobs = None,
 ) -> None:
-    """A large source that never shows some labels, and a small unbiased one."""
+    """Draw a large source that never shows some labels, and a small unbiased one."""
     from unskew.simulation.databases import read_sizes, simulate_censored
 
     def draw(pool: Pool) -> Simulation:
@@ -206,22 +210,20 @@ def show_closeness(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """How close do the weights of a run come to the truth, beside weighting all images alike?"""
+    """Compare the weights of a run with the truth, and equal weights with it."""
     from unskew.cli import terminal
     from unskew.simulation.truth import compare_with_truth
 
     with remarks(quiet):
-        found = compare_with_truth(simulated, results)
+        comparison = compare_with_truth(simulated, results)
     if as_json:
-        print_json(found.to_dict())
+        print_json(comparison.to_dict())
     else:
-        terminal.print_paragraph(
-            terminal.open_console(quiet), "\n".join(map(terminal.visible, found.lines()))
-        )
+        terminal.print_lines(terminal.open_console(quiet), comparison.lines())
 
 
 def _simulate(
-    place: Path,
+    population: Path,
     output: Path,
     draw: Callable[[Pool], Simulation],
     features: tuple[str, ...],
@@ -238,15 +240,21 @@ def _simulate(
 
     progress = shows_progress(quiet, as_json)
     with remarks(quiet):
-        simulated_files.check_new_folder(output, place)
-        simulation = draw(read_population(place, features=features, jobs=jobs, progress=progress))
+        simulated_files.check_new_folder(output, population)
+        pool = read_population(population, features=features, jobs=jobs, progress=progress)
+        simulation = draw(pool)
         written = simulated_files.write_simulation(
             simulation, output, form=form.value, link=link.value, progress=progress
         )
     if as_json:
         print_json(_record(simulation, output, written))
-        return
-    console = terminal.open_console(quiet)
+    else:
+        _print_simulation(terminal.open_console(quiet), simulation, output)
+
+
+def _print_simulation(console: Console, simulation: Simulation, output: Path) -> None:
+    from unskew.cli import terminal
+
     rows = [
         (name, terminal.number(size), f"{value:.4g}")
         for name, size, value in zip(

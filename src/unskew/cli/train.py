@@ -24,7 +24,7 @@ from unskew.errors import ConfigError, CoverageError, OverlapError
 Output = Annotated[
     Path,
     typer.Option(
-        "--output", "-o", help="Folder for the model and the results; made when it is not there."
+        "--output", "-o", help="Folder for the model and the results; created if necessary."
     ),
 ]
 Resume = Annotated[

@@ -68,7 +68,9 @@ def debias(
     read_options(options, SolverOptions)
     _warn_if_unused(bias, target)
     fitted = fit_parts(bias, bias.parts, pool, target, seed=seed)
-    return weigh_fitted(pool, fitted, seed=seed, max_uncovered=max_uncovered, judge=judge, solver=options)
+    return weigh_fitted(
+        pool, fitted, seed=seed, max_uncovered=max_uncovered, judge=judge, solver=options
+    )
 
 
 def _check_arguments(pool: object, bias: object, target: object, max_uncovered: float) -> None:

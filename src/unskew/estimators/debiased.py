@@ -176,7 +176,12 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
 
         images = replace(images, has_classes=is_classifier(self))
         return weigh_images(
-            images, self.bias, self.target, self.moments, max_uncovered=self.max_uncovered, seed=seed
+            images,
+            self.bias,
+            self.target,
+            self.moments,
+            max_uncovered=self.max_uncovered,
+            seed=seed,
         )
 
     def target_score(

@@ -138,7 +138,15 @@ def forecast_gain(
         else scale_features(data.X, scaling or fitting_scale(pool, features))
     )
     weights, fit = _weigh(
-        pool, bias, target, data, X_nd, check=check, max_uncovered=max_uncovered, solver=solver, seed=seed
+        pool,
+        bias,
+        target,
+        data,
+        X_nd,
+        check=check,
+        max_uncovered=max_uncovered,
+        solver=solver,
+        seed=seed,
     )
     made, unavailable = make_arms(
         pool, target, weights, data.classes, asked, own or {}, options or {}, lenient=lenient

@@ -106,7 +106,9 @@ def rehearse(
         )
     trained, called = find_learner(learner, ridge)
     data = gather_probe_data(pool, features, scaling=scaling, copies=copies, scaled=learner is None)
-    stage = _Stage(pool, _without_reference(bias, target), data, trained, folds, max_uncovered, seed)
+    stage = _Stage(
+        pool, _without_reference(bias, target), data, trained, folds, max_uncovered, seed
+    )
     with show_progress(
         "training probes", len(pool.names) * count_fits(len(_ARMS), folds), progress
     ) as advance:

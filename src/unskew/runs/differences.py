@@ -1,6 +1,4 @@
-"""What was claimed beside what was found: plain values and tables compared, every difference
-named.
-"""
+"""Claimed and recomputed values and tables, compared; every difference is named."""
 
 from __future__ import annotations
 
@@ -34,11 +32,11 @@ class Check:
     Attributes
     ----------
     claim : what is claimed.
-    found : what was found when it was recomputed, in words.
-    ok : does it hold?
+    found : what recomputing it gave, as a sentence.
+    ok : whether it holds.
     worst : the largest relative difference between numbers, those within the tolerance included;
         None where there are no numbers.
-    differences : every difference, as "where: said …, found …".
+    differences : every difference, as "where: claimed …, found …".
     """
 
     claim: str
@@ -48,7 +46,7 @@ class Check:
     differences: tuple[str, ...] = field(default=())
 
     def to_dict(self) -> dict[str, Any]:
-        """Values that JSON holds; an infinite difference (a number where none was) is None."""
+        """Return plain values; an infinite difference (a number where none was) is None."""
         plain = asdict(self) | {"differences": list(self.differences)}
         return plain | {
             "worst": self.worst if self.worst is None or np.isfinite(self.worst) else None
@@ -56,35 +54,36 @@ class Check:
 
 
 def compare_values(
-    claim: str, said: Any, found: Any, *, relative: float = RELATIVE, absolute: float = ABSOLUTE
+    claim: str,
+    claimed: Any,
+    computed: Any,
+    *,
+    relative: float = RELATIVE,
+    absolute: float = ABSOLUTE,
 ) -> Check:
-    """Plain values (mappings, lists, numbers, texts) compared through and through."""
+    """Compare plain values: mappings, lists, numbers and texts, nested as they are."""
     comparison = _Comparison(relative, absolute)
-    comparison.compare("", said, found)
+    comparison.compare("", claimed, computed)
     return comparison.check(claim)
 
 
 def compare_tables(
     claim: str,
-    said: pd.DataFrame,
-    found: pd.DataFrame,
+    claimed: pd.DataFrame,
+    computed: pd.DataFrame,
     *,
     key: str = "id",
     relative: float = RELATIVE,
     absolute: float = ABSOLUTE,
 ) -> Check:
-    """Two tables compared row by row, joined by ``key``; the order of rows does not matter, that of
-    columns neither.
-    """
+    """Compare two tables row by row, joined by ``key``, in whatever order rows and columns are."""
     comparison = _Comparison(relative, absolute)
-    comparison.compare_rows(said, found, key)
+    comparison.compare_rows(claimed, computed, key)
     return comparison.check(claim)
 
 
 class _Comparison:
-    """Goes through two values side by side; collects what differs, and the largest relative
-    difference of numbers.
-    """
+    """Two values walked through side by side: what differs, and by how much numbers do."""
 
     def __init__(self, relative: float, absolute: float) -> None:
         self.relative, self.absolute = relative, absolute
@@ -105,109 +104,125 @@ class _Comparison:
         worst = "" if not self.worst else f", numbers to {self.worst:.1e}"
         return Check(claim, f"{self.count:,} values agree{worst}", True, self.worst)
 
-    def compare(self, place: str, said: Any, found: Any) -> None:
-        if isinstance(said, Mapping) and isinstance(found, Mapping):
-            for name in dict.fromkeys([*said, *found]):
-                self._compare_entry(f"{place}.{name}" if place else str(name), said, found, name)
-        elif isinstance(said, list | tuple) and isinstance(found, list | tuple):
-            if len(said) != len(found):
-                self._differ(place, f"{len(said)} entries", f"{len(found)} entries")
-            for at, (one, other) in enumerate(zip(said, found, strict=False)):
-                self.compare(f"{place}[{at}]", one, other)
+    def compare(self, where: str, claimed: Any, computed: Any) -> None:
+        if isinstance(claimed, Mapping) and isinstance(computed, Mapping):
+            for name in dict.fromkeys([*claimed, *computed]):
+                self._compare_entry(
+                    f"{where}.{name}" if where else str(name), claimed, computed, name
+                )
+        elif isinstance(claimed, list | tuple) and isinstance(computed, list | tuple):
+            if len(claimed) != len(computed):
+                self._differ(where, f"{len(claimed)} entries", f"{len(computed)} entries")
+            for at, (one, other) in enumerate(zip(claimed, computed, strict=False)):
+                self.compare(f"{where}[{at}]", one, other)
         else:
-            self._compare_leaf(place, said, found)
+            self._compare_leaf(where, claimed, computed)
 
     def _compare_entry(
-        self, place: str, said: Mapping[Any, Any], found: Mapping[Any, Any], name: Any
+        self, where: str, claimed: Mapping[Any, Any], computed: Mapping[Any, Any], name: Any
     ) -> None:
-        if name not in said or name not in found:
+        if name not in claimed or name not in computed:
             self._differ(
-                place,
-                *("nothing" if name not in each else _shown(each[name]) for each in (said, found)),
+                where,
+                *(
+                    _shown(values[name]) if name in values else "nothing"
+                    for values in (claimed, computed)
+                ),
             )
         else:
-            self.compare(place, said[name], found[name])
+            self.compare(where, claimed[name], computed[name])
 
-    def _compare_leaf(self, place: str, said: Any, found: Any) -> None:
+    def _compare_leaf(self, where: str, claimed: Any, computed: Any) -> None:
         self.count += 1
         numbers = [
             isinstance(value, int | float) and not isinstance(value, bool)
-            for value in (said, found)
+            for value in (claimed, computed)
         ]
         if not all(numbers):
-            if type(said) is not type(found) or said != found:
-                self._differ(place, _shown(said), _shown(found))
+            if type(claimed) is not type(computed) or claimed != computed:
+                self._differ(where, _shown(claimed), _shown(computed))
             return
-        gap = abs(said - found)
-        largest = max(abs(said), abs(found))
+        gap = abs(claimed - computed)
+        largest = max(abs(claimed), abs(computed))
         within = (
-            said == found
-            if isinstance(said, int) and isinstance(found, int)
+            claimed == computed
+            if isinstance(claimed, int) and isinstance(computed, int)
             else gap <= max(self.relative * largest, self.absolute)
         )
         if gap > self.absolute or not within:
             self._note_worst(gap / largest)
         if not within:
-            self._differ(place, repr(said), repr(found))
+            self._differ(where, repr(claimed), repr(computed))
 
-    def compare_rows(self, said: pd.DataFrame, found: pd.DataFrame, key: str) -> None:
-        for name in dict.fromkeys([*said.columns, *found.columns]):
-            if name not in said.columns or name not in found.columns:
+    def compare_rows(self, claimed: pd.DataFrame, computed: pd.DataFrame, key: str) -> None:
+        for name in dict.fromkeys([*claimed.columns, *computed.columns]):
+            if name not in claimed.columns or name not in computed.columns:
                 self._differ(
                     f"column {name}",
-                    *("there" if name in each.columns else "not there" for each in (said, found)),
+                    *(
+                        "there" if name in table.columns else "not there"
+                        for table in (claimed, computed)
+                    ),
                 )
-        place = {value: at for at, value in enumerate(found[key].tolist())}
-        own = said[key].tolist()
-        lacking = [value for value in own if value not in place]
-        extra = set(place) - set(own)
+        position = {value: at for at, value in enumerate(computed[key].tolist())}
+        own = claimed[key].tolist()
+        lacking = [value for value in own if value not in position]
+        extra = set(position) - set(own)
         if lacking:
             self._differ(f"{len(lacking)} images", "there", f"not there ({first_few(lacking)})")
         if extra:
             self._differ(
                 f"{len(extra)} images", "not there", f"there ({first_few(sorted(map(str, extra)))})"
             )
-        both = np.array([at for at, value in enumerate(own) if value in place], dtype=np.int64)
-        other = np.array([place[own[at]] for at in both], dtype=np.int64)
-        for name in said.columns:
-            if name in found.columns and name != key and both.size:
+        both = np.array([at for at, value in enumerate(own) if value in position], dtype=np.int64)
+        other = np.array([position[own[at]] for at in both], dtype=np.int64)
+        for name in claimed.columns:
+            if name in computed.columns and name != key and both.size:
                 self._compare_column(
-                    name, [own[at] for at in both], said[name].iloc[both], found[name].iloc[other]
+                    name,
+                    [own[at] for at in both],
+                    claimed[name].iloc[both],
+                    computed[name].iloc[other],
                 )
 
     def _compare_column(
-        self, name: str, ids: Sequence[Any], said: pd.Series[Any], found: pd.Series[Any]
+        self, name: str, ids: Sequence[Any], claimed: pd.Series[Any], computed: pd.Series[Any]
     ) -> None:
         import pandas as pd
 
         self.count += len(ids)
         if all(
-            pd.api.types.is_numeric_dtype(each) and not pd.api.types.is_bool_dtype(each)
-            for each in (said, found)
+            pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)
+            for column in (claimed, computed)
         ):
             wrong = self._numbers_that_differ(
-                *(each.to_numpy(dtype=np.float64, na_value=np.nan) for each in (said, found))
+                *(
+                    column.to_numpy(dtype=np.float64, na_value=np.nan)
+                    for column in (claimed, computed)
+                )
             )
         else:
             wrong = np.array(
                 [
                     at
-                    for at, (one, other) in enumerate(zip(said, found, strict=True))
+                    for at, (one, other) in enumerate(zip(claimed, computed, strict=True))
                     if _text(one) != _text(other)
                 ],
                 dtype=np.int64,
             )
         for at in wrong[:1000]:
-            self._differ(f"{name} of {ids[at]}", _shown(said.iloc[at]), _shown(found.iloc[at]))
+            self._differ(
+                f"{name} of {ids[at]}", _shown(claimed.iloc[at]), _shown(computed.iloc[at])
+            )
 
-    def _numbers_that_differ(self, said: Any, found: Any) -> Any:
+    def _numbers_that_differ(self, claimed: Any, computed: Any) -> Any:
         with np.errstate(invalid="ignore", divide="ignore"):
-            gap = np.abs(said - found)
-            largest = np.maximum(np.abs(said), np.abs(found))
+            gap = np.abs(claimed - computed)
+            largest = np.maximum(np.abs(claimed), np.abs(computed))
             within = (
                 (gap <= np.maximum(self.relative * largest, self.absolute))
-                | (said == found)
-                | (np.isnan(said) & np.isnan(found))
+                | (claimed == computed)
+                | (np.isnan(claimed) & np.isnan(computed))
             )
             ratio = gap / largest
         counted = ratio[np.isfinite(ratio) & ((gap > self.absolute) | ~within)]
@@ -218,29 +233,27 @@ class _Comparison:
     def _note_worst(self, gap: float) -> None:
         self.worst = gap if self.worst is None else max(self.worst, gap)
 
-    def _differ(self, place: str, said: str, found: str) -> None:
-        self.differences.append(f"{place or 'value'}: said {said}, found {found}")
+    def _differ(self, where: str, claimed: str, computed: str) -> None:
+        self.differences.append(f"{where or 'value'}: claimed {claimed}, found {computed}")
 
 
 def _text(value: Any) -> Any:
-    return [level_text(each) for each in value] if is_list(value) else level_text(value)
+    return [level_text(entry) for entry in value] if is_list(value) else level_text(value)
 
 
 def _shown(value: Any) -> str:
-    """A value in short: the beginning of a long text is enough to find it."""
+    """Return a value as text; of a long one the beginning, enough to find it."""
     if isinstance(value, np.generic):
         value = value.item()
     text = repr(value)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
-def changed_images(said: pd.DataFrame, found: pd.DataFrame) -> Iterator[str]:
-    """Which images are not what they were, by the hash of their content: changed, gone, and new
-    ones.
-    """
+def changed_images(claimed: pd.DataFrame, computed: pd.DataFrame) -> Iterator[str]:
+    """Name the images that changed, are gone, or are new, by the hash of their content."""
     before, now = (
         dict(zip(frame["id"].tolist(), frame["content"].tolist(), strict=True))
-        for frame in (said, found)
+        for frame in (claimed, computed)
     )
     yield from (f"{id} has changed" for id in before if id in now and before[id] != now[id])
     yield from (f"{id} is gone" for id in before if id not in now)

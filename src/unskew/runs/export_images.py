@@ -17,6 +17,7 @@ import numpy as np
 from unskew.engine.progress import show_progress
 from unskew.errors import DataError, ImageError
 from unskew.files.atomic import folder_written_whole
+from unskew.files.plain_json import write_json
 from unskew.records import Ints, Pool
 from unskew.records.levels import level_text
 from unskew.records.pool import RawImage
@@ -46,73 +47,62 @@ _TAR_BLOCK = 512
 def write_image_folder(
     table: pd.DataFrame, pool: Pool, path: Path, progress: bool | None = None
 ) -> Export:
-    """A folder that ``datasets.load_dataset("imagefolder", data_dir=…)`` reads, or ``load_dataset``
-    by its path.
+    """Write a folder that ``datasets.load_dataset("imagefolder", data_dir=…)`` reads.
 
-    One subfolder for each split with its images and a ``metadata.jsonl``; file names are hashes of
-    ids, because names such as "test" in them would be taken for splits. Images stay as they are;
-    arrays become PNG.
+    ``load_dataset`` with its path reads it, too. There is one subfolder for each split with its
+    images and a ``metadata.jsonl``; file names are hashes of ids, because names such as "test" in
+    them would be taken for splits. Images stay as they are; arrays become PNG.
     """
     rows = _rows_by_split(table)
     folders = _split_folders(rows)
-    with folder_written_whole(path) as beside:
+    with folder_written_whole(path) as temporary:
         for split, at_m in rows.items():
-            folder = beside / folders[split]
+            folder = temporary / folders[split]
             folder.mkdir()
             with (folder / "metadata.jsonl").open("w", encoding="utf-8", newline="\n") as file:
                 for key, row, image, suffix in _samples(
                     table, pool, at_m, _FOLDER_FORMATS, progress
                 ):
-                    (folder / f"{key}.{suffix}").write_bytes(image)
-                    file.write(
-                        json.dumps(
-                            {"file_name": f"{key}.{suffix}", **row},
-                            ensure_ascii=False,
-                            allow_nan=False,
-                        )
-                        + "\n"
-                    )
-        (beside / "README.md").write_text(_card(folders.values()), encoding="utf-8")
+                    name = f"{key}.{suffix}"
+                    (folder / name).write_bytes(image)
+                    file.write(_json_line({"file_name": name, **row}) + "\n")
+        (temporary / "README.md").write_text(_dataset_card(folders.values()), encoding="utf-8")
     return Export(path, len(table))
 
 
 def write_shards(
     table: pd.DataFrame, pool: Pool, path: Path, shard_bytes: int, progress: bool | None = None
 ) -> Export:
-    """WebDataset: ``<split>-000000.tar`` …, each image as ``<key>.jpg`` or ``.png``, ``<key>.cls``
-    and ``<key>.json``.
+    """Write WebDataset shards ``<split>-000000.tar`` ….
 
-    The key is a hash of the id, the id is in the JSON with the weight. ``.cls`` is the place of the
-    label in ``classes.json``; images without a label, or with several, have none. Images lie in the
-    order of their keys, so that sources and classes are mixed, and the same images give the same
-    bytes.
+    Each image is ``<key>.jpg`` or ``.png``, ``<key>.cls`` and ``<key>.json``. The key is a hash of
+    the id, the id is in the JSON with the weight. ``.cls`` is the position of the label in
+    ``classes.json``; images without a label, or with several, have none. Images are in the order of
+    their keys, so that sources and classes are mixed, and the same images give the same bytes.
     """
     rows = _rows_by_split(table)
     folders = _split_folders(rows)
     classes = _classes(table)
-    with folder_written_whole(path) as beside:
+    with folder_written_whole(path) as temporary:
         for split, at_m in rows.items():
-            with closing(_Shards(beside, folders[split], shard_bytes)) as shards:
+            with closing(_Shards(temporary, folders[split], shard_bytes)) as shards:
                 for key, row, image, suffix in _samples(
                     table, pool, at_m, _SHARD_FORMATS, progress
                 ):
-                    files = {
-                        suffix: image,
-                        "json": json.dumps(row, ensure_ascii=False, allow_nan=False).encode(),
-                    }
+                    files = {suffix: image, "json": _json_line(row).encode()}
                     if row.get("label") is not None and not is_list(row["label"]):
                         files["cls"] = str(classes[level_text(row["label"])]).encode()
                     shards.add(key, files)
-        (beside / "classes.json").write_text(
-            json.dumps(list(classes), indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
+        write_json(temporary / "classes.json", list(classes))
     return Export(path, len(table))
 
 
+def _json_line(row: dict[str, Any]) -> str:
+    return json.dumps(row, ensure_ascii=False, allow_nan=False)
+
+
 class _Shards:
-    """Tar files of one split, numbered; each holds at least one image and is closed before it grows
-    beyond the limit.
-    """
+    """Numbered tar files of one split, each closed before it grows beyond the limit."""
 
     def __init__(self, folder: Path, split: str, limit: int) -> None:
         self.folder, self.split, self.limit = folder, split, limit
@@ -126,11 +116,8 @@ class _Shards:
             self.close()
         if self.tar is None:
             # USTAR: plain headers that every reader knows; dates, owners and the machine stay out.
-            self.tar = tarfile.open(
-                self.folder / f"{self.split}-{self.number:06d}.tar",
-                "w",
-                format=tarfile.USTAR_FORMAT,
-            )
+            path = self.folder / f"{self.split}-{self.number:06d}.tar"
+            self.tar = tarfile.open(path, "w", format=tarfile.USTAR_FORMAT)
             self.number, self.size = self.number + 1, 0
         for suffix, data in sorted(files.items()):
             info = tarfile.TarInfo(f"{key}.{suffix}")
@@ -145,7 +132,7 @@ class _Shards:
 
 
 def _rows_by_split(table: pd.DataFrame) -> dict[str, Ints]:
-    """Rows of each split in the order of their keys."""
+    """Return the rows of each split in the order of their keys."""
     position = {value: at for at, value in enumerate(table["id"].tolist())}
     rows = {
         split: [position[value] for value in part["id"].tolist()]
@@ -155,33 +142,35 @@ def _rows_by_split(table: pd.DataFrame) -> dict[str, Ints]:
     if len(set(keys)) < len(keys):
         raise DataError("two ids have the same hash; rename one of the images.")
     return {
-        split: np.array(sorted(at, key=lambda each: keys[each]), dtype=np.int64)
-        for split, at in rows.items()
+        split: np.array(sorted(at_m, key=lambda at: keys[at]), dtype=np.int64)
+        for split, at_m in rows.items()
     }
 
 
 def _key(id: Any) -> str:
-    """A name without dots, slashes or words: 20 hexadecimal digits of the id's hash."""
+    """Return a name without dots, slashes or words: 20 hexadecimal digits of the id's hash."""
     return hashlib.blake2b(
         level_text(id).encode(errors="surrogatepass"), digest_size=10
     ).hexdigest()
 
 
 def _split_folders(splits: dict[str, Any]) -> dict[str, str]:
-    """Names of files for the splits; a pool without splits is what others call train."""
+    """Return file names for the splits; a pool without splits is what others call train."""
     if list(splits) == ["all"]:
         return {"all": "train"}
     names = {split: re.sub(r"\W+", "_", split) for split in splits}
     if len(set(names.values())) < len(names):
         raise DataError(
-            f"the splits {', '.join(map(repr, splits))} cannot be told apart as names of files; "
-            "rename them."
+            f"the splits {', '.join(map(repr, splits))} would have the same file names; rename "
+            "them.",
+            column="split",
+            levels=list(splits),
         )
     return names
 
 
 def _classes(table: pd.DataFrame) -> dict[str, int]:
-    """{label: its place}, in the order of numbers or letters."""
+    """Return {label: its position}, in the order of numbers or letters."""
     labels = {
         level_text(value)
         for value, missing in zip(table["label"], table["label"].isna(), strict=True)
@@ -199,7 +188,7 @@ def _classes(table: pd.DataFrame) -> dict[str, int]:
 def _samples(
     table: pd.DataFrame, pool: Pool, at_m: Ints, formats: tuple[str, ...], progress: bool | None
 ) -> Iterator[tuple[str, dict[str, Any], bytes, str]]:
-    """(key, row without empty columns, encoded image, suffix) of the images in that order."""
+    """Yield (key, row without empty columns, encoded image, suffix) of the images in that order."""
     assert pool.images is not None
     used = [name for name in table.columns if not table[name].isna().all()]
     with show_progress("images written", at_m.size, progress) as advance:
@@ -209,7 +198,8 @@ def _samples(
             except ImageError as error:
                 raise DataError(
                     f"the image {row['id']} cannot be exported: {error}. It had a weight; was it "
-                    "moved or changed since?"
+                    "moved or changed since?",
+                    id=row["id"],
                 ) from error
             yield (
                 _key(row["id"]),
@@ -221,8 +211,9 @@ def _samples(
 
 
 def _encoded(raw: RawImage, formats: tuple[str, ...]) -> tuple[bytes, str]:
-    """The image as the bytes of a file, untouched where its format is among ``formats`` and as PNG
-    where not.
+    """Return the image as the bytes of a file, and the suffix of its format.
+
+    The bytes are unchanged if the format is among ``formats``; other images become PNG.
     """
     from PIL import Image, ImageOps
 
@@ -252,10 +243,8 @@ def _encoded(raw: RawImage, formats: tuple[str, ...]) -> tuple[bytes, str]:
     return written.getvalue(), "png"
 
 
-def _card(folders: Any) -> str:
-    """The README of a dataset; its first part tells ``load_dataset`` which folder is which split,
-    whatever they are called.
-    """
+def _dataset_card(folders: Any) -> str:
+    """Return the README of a dataset, which tells ``load_dataset`` the folder of each split."""
     files = "\n".join(
         f"      - split: {json.dumps(name)}\n        path: {json.dumps(f'{name}/**')}"
         for name in folders

@@ -1,6 +1,4 @@
-"""Weights in the formats that others read: tables, class weights, and folders of images with their
-weights.
-"""
+"""Weights in formats that other tools read: tables, class weights, images with their weights."""
 
 from __future__ import annotations
 
@@ -17,6 +15,7 @@ import numpy as np
 
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.files.atomic import written_whole
+from unskew.files.plain_json import write_json
 from unskew.records import Pool
 from unskew.records.levels import level_text
 from unskew.weigh.weights_table import COLUMNS, is_list
@@ -24,7 +23,7 @@ from unskew.weigh.weights_table import COLUMNS, is_list
 if TYPE_CHECKING:
     import pandas as pd
 
-# What each format is called beside the weights it was made from.
+# The name of each format's file or folder, next to the weights it was made from.
 PLACES = {
     "csv": "weights.csv",
     "jsonl": "weights.jsonl",
@@ -43,9 +42,7 @@ _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 @dataclass(frozen=True)
 class Export:
-    """What was written: the file or folder, the number of images, and what the reader should
-    know.
-    """
+    """What was written: the file or folder, the number of images, and notes for the reader."""
 
     path: Path
     images: int
@@ -63,7 +60,7 @@ def export_weights(
     shard_bytes: int = 256 * 2**20,
     progress: bool | None = None,
 ) -> Export:
-    """Write weights in another format, whole or not at all.
+    """Write weights in another format, atomically.
 
     Parameters
     ----------
@@ -74,46 +71,57 @@ def export_weights(
         else), "hf" (a folder that Hugging Face's ``imagefolder`` reads), "webdataset" (tar shards).
     path : the file or folder to write.
     pool : the images, for "hf" and "webdataset"; joined by id.
-    overwrite : replace what is there; otherwise that is an error.
+    overwrite : replace an existing file or folder; otherwise that is an error.
     guard_formulas : in CSV, text that a spreadsheet would run as a formula (it begins with = + - @
         and is no number) gets an apostrophe in front, as spreadsheets write text. JSONL and Parquet
-        hold such text as it is.
+        keep such text unchanged.
     shard_bytes : a shard of "webdataset" is closed before it grows beyond this.
     progress : a bar while images are written; None: where the error stream is a terminal.
     """
-    place = Path(path)
-    if to not in PLACES:
-        raise ConfigError(
-            f"weights are exported to {', '.join(PLACES)}; got {to!r}.{did_you_mean(to, PLACES)}"
-        )
-    if place.exists() and not overwrite:
-        raise DataError(
-            f"{str(place)!r} is there already. Say overwrite (--overwrite) to replace it, or name "
-            "another place."
-        )
-    if place.is_dir() != (to in NEEDS_IMAGES) and place.exists():
-        raise DataError(
-            f"{to} writes a {'folder' if to in NEEDS_IMAGES else 'file'}, but {str(place)!r} is "
-            "not one. Name another place."
-        )
+    output = Path(path)
+    _check_export(to, output, overwrite)
     if to in NEEDS_IMAGES:
         from unskew.runs.export_images import write_image_folder, write_shards
 
         chosen = _images_of(table, pool, to)
         if to == "hf":
-            return write_image_folder(table, chosen, place, progress)
-        return write_shards(table, chosen, place, shard_bytes, progress)
+            return write_image_folder(table, chosen, output, progress)
+        return write_shards(table, chosen, output, shard_bytes, progress)
     if to == "class-weights":
-        return _write_class_weights(table, place, guard_formulas)
-    return _write_csv(table, place, guard_formulas) if to == "csv" else _write_jsonl(table, place)
+        return _write_class_weights(table, output, guard_formulas)
+    return _write_csv(table, output, guard_formulas) if to == "csv" else _write_jsonl(table, output)
+
+
+def _check_export(to: str, output: Path, overwrite: bool) -> None:
+    if to not in PLACES:
+        raise ConfigError(
+            f"weights are exported to {', '.join(PLACES)}; got {to!r}.{did_you_mean(to, PLACES)}",
+            option="--to",
+            value=to,
+            allowed=list(PLACES),
+        )
+    if output.exists() and not overwrite:
+        raise DataError(
+            f"{str(output)!r} exists already. Pass overwrite=True (--overwrite) to replace it, or "
+            "give another name.",
+            path=str(output),
+        )
+    if output.is_dir() != (to in NEEDS_IMAGES) and output.exists():
+        raise DataError(
+            f"{to} writes a {'folder' if to in NEEDS_IMAGES else 'file'}, but {str(output)!r} is "
+            "not one. Give another name.",
+            path=str(output),
+        )
 
 
 def _images_of(table: pd.DataFrame, pool: Pool | None, to: str) -> Pool:
-    """The rows of the pool that the table speaks of, in its order."""
+    """Return the rows of the pool that the table lists, in its order."""
     if pool is None or pool.images is None:
         raise DataError(
-            f"{to} holds the images themselves, but these weights come from a table without "
-            "images. Use csv or jsonl."
+            f"{to} contains the images themselves, but these weights come from a table without "
+            "images. Use csv or jsonl.",
+            option="--to",
+            value=to,
         )
     position = {value: at for at, value in enumerate(pool.frame["id"].tolist())}
     lacking = [value for value in table["id"].tolist() if value not in position]
@@ -121,13 +129,15 @@ def _images_of(table: pd.DataFrame, pool: Pool | None, to: str) -> Pool:
         raise DataError(
             f"{len(lacking)} of {len(table)} images that have a weight are not among the sources "
             f"any more: {first_few(lacking)}. Put them "
-            "back, or compute the weights anew."
+            "back, or compute the weights again.",
+            ids=lacking,
+            count=len(lacking),
         )
     return pool.take(np.array([position[value] for value in table["id"].tolist()], dtype=np.int64))
 
 
 def plain_rows(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """The rows as values that JSON holds; what is missing is None."""
+    """Yield the rows as values that JSON can hold; missing ones are None."""
     columns = [_plain_column(table[name]) for name in COLUMNS]
     for values in zip(*columns, strict=True):
         yield dict(zip(COLUMNS, values, strict=True))
@@ -142,14 +152,14 @@ def _plain_column(column: pd.Series[Any]) -> list[Any]:
 
 def _plain_value(value: Any, missing: bool) -> Any:
     if is_list(value):
-        return [level_text(each) for each in value]
+        return [level_text(entry) for entry in value]
     if missing:
         return None
     return value if isinstance(value, str | int | float) else str(value)
 
 
 def _write_jsonl(table: pd.DataFrame, path: Path) -> Export:
-    with written_whole(path) as beside, beside.open("w", encoding="utf-8", newline="\n") as file:
+    with written_whole(path) as new, new.open("w", encoding="utf-8", newline="\n") as file:
         for row in plain_rows(table):
             file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
     return Export(path, len(table))
@@ -157,7 +167,7 @@ def _write_jsonl(table: pd.DataFrame, path: Path) -> Export:
 
 def _write_csv(table: pd.DataFrame, path: Path, guard: bool) -> Export:
     cell = _Cells(guard)
-    with written_whole(path) as beside, beside.open("w", encoding="utf-8", newline="") as file:
+    with written_whole(path) as new, new.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
         writer.writerows([cell(value) for value in row.values()] for row in plain_rows(table))
@@ -165,9 +175,7 @@ def _write_csv(table: pd.DataFrame, path: Path, guard: bool) -> Export:
 
 
 class _Cells:
-    """Values as cells of a CSV file: lists as JSON, numbers with all their digits, formulas made
-    harmless and counted.
-    """
+    """Values as cells of CSV: lists as JSON, numbers with all digits, formulas made harmless."""
 
     def __init__(self, guard: bool) -> None:
         self.guard, self.count = guard, 0
@@ -187,34 +195,30 @@ class _Cells:
         if not self.count:
             return ()
         return (
-            f"{self.count} cells begin as a formula does (= + - @) and have an apostrophe in "
-            "front; jsonl holds them as they are.",
+            f"{self.count} cells begin like a formula (= + - @) and got an apostrophe in front; "
+            "jsonl keeps them unchanged.",
         )
 
 
 def _write_class_weights(table: pd.DataFrame, path: Path, guard: bool) -> Export:
-    found = {split: _label_weights(split, rows) for split, rows in split_rows(table).items()}
+    weights = {split: _label_weights(split, rows) for split, rows in split_rows(table).items()}
     if path.suffix.lower() != ".csv":
-        with written_whole(path) as beside:
-            beside.write_text(
-                json.dumps(found, indent=2, ensure_ascii=False, allow_nan=False) + "\n",
-                encoding="utf-8",
-            )
+        write_json(path, weights)
         return Export(path, len(table))
     cell = _Cells(guard)
-    with written_whole(path) as beside, beside.open("w", encoding="utf-8", newline="") as file:
+    with written_whole(path) as new, new.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("split", "label", "weight"))
         writer.writerows(
-            [cell(each) for each in (split, label, weight)]
-            for split, of in found.items()
-            for label, weight in of.items()
+            [cell(split), cell(label), cell(weight)]
+            for split, by_label in weights.items()
+            for label, weight in by_label.items()
         )
     return Export(path, len(table), cell.notes())
 
 
 def split_rows(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """The rows of each split; all of them as "all" where there are no splits."""
+    """Return the rows of each split; all of them as "all" where there are no splits."""
     if table["split"].isna().all():
         return {"all": table}
     return {
@@ -223,18 +227,21 @@ def split_rows(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def _label_weights(split: str, rows: pd.DataFrame) -> dict[str, float]:
-    """{label: sample weight} of one split; an error where images of one label differ."""
+    """Return {label: sample weight} of one split; refuse images of one label that differ."""
     if any(is_list(value) for value in rows["label"]):
         raise DataError(
             "images have several labels each, so there is no weight for a label alone. Export csv "
-            "or jsonl: a weight per image."
+            "or jsonl: a weight per image.",
+            column="label",
         )
     missing = int(rows["label"].isna().sum())
     if missing:
         raise DataError(
             f"class weights need a label for every image, but {missing} of {len(rows)} in the "
             f"split {split!r} have none. Export csv or "
-            "jsonl."
+            "jsonl.",
+            column="label",
+            count=missing,
         )
     by_label = rows.groupby(rows["label"].map(level_text))["sample_weight"].agg(
         ["min", "max", "mean", "size"]
@@ -252,7 +259,9 @@ def _label_weights(split: str, rows: pd.DataFrame) -> dict[str, float]:
             f"the weights do not depend on the label alone: in the split {split!r} the sample "
             f"weights of {len(uneven)} of {len(by_label)} "
             f"labels differ from image to image: {first_few(shown)}. Export csv or jsonl, which "
-            "hold a weight for every image."
+            "have a weight for every image.",
+            column="label",
+            levels=[str(name) for name in uneven.index],
         )
     return {str(name): float(weight) for name, weight in by_label["mean"].items()}
 
@@ -266,23 +275,23 @@ def export_run(
     overwrite: bool = False,
     **options: Any,
 ) -> Export:
-    """Export the weights in the output folder of a run; by default beside them.
+    """Export the weights in the output folder of a run; by default into the same folder.
 
-    ``read_pool`` gives the images where the format holds them, and is called only then; by default
-    they are found by ``run.toml`` in the folder.
+    ``read_pool`` gives the images for formats that contain them, and is called only then; by
+    default they are those of ``run.toml`` in the folder.
     """
     from unskew.weigh.weights_table import read_weights_table
 
     table = read_weights_table(Path(folder) / "weights.parquet")
-    place = Path(folder) / PLACES.get(to, to) if path is None else Path(path)
+    output = Path(folder) / PLACES.get(to, to) if path is None else Path(path)
     pool = None
     if to in NEEDS_IMAGES:
         pool = _read_pool(Path(folder)) if read_pool is None else read_pool()
-    return export_weights(table, to, place, pool=pool, overwrite=overwrite, **options)
+    return export_weights(table, to, output, pool=pool, overwrite=overwrite, **options)
 
 
 def _read_pool(folder: Path) -> Pool:
-    """The images of the sources that the run was made from; nothing is decoded."""
+    """Read the list of images that the run was made from; nothing is decoded."""
     from unskew.config.run_config import read_config
     from unskew.runs.inputs import read_pool
 

@@ -1,6 +1,4 @@
-"""A forecast beside the run it belongs to: the file `forecast.json`, whether the two are of the
-same inputs, and the panel on the page.
-"""
+"""The forecast of a run: `forecast.json`, whether it has the same inputs, its panel on the page."""
 
 from __future__ import annotations
 
@@ -39,10 +37,10 @@ def forecast_record(
     command: str | None = None,
     progress: bool | None = None,
 ) -> tuple[Forecast, dict[str, Any]]:
-    """(the forecast, what `forecast.json` holds).
+    """Return the forecast, and what `forecast.json` contains.
 
-    That is the forecast, what was asked for, how many groups (images, without groups) each class
-    has, and where it comes from.
+    That is the forecast, the arms and the learner that were asked for, how many groups (images,
+    without groups) each class has, and where it comes from.
     """
     forecast = forecast_inputs(inputs, arms, learner, progress=progress)
     origin = describe_origin(inputs, command)
@@ -73,16 +71,15 @@ def add_forecast(
     *,
     progress: bool | None = None,
 ) -> Run:
-    """The run with a forecast, or with a note on its page that says why there is none: weights are
-    never lost over a forecast.
+    """Add a forecast to a run, or a note on its page that says why there is none.
+
+    Weights are never lost because of a forecast.
     """
     try:
         command = run.summary.provenance.get("command")
         _, record = forecast_record(run.inputs, arms, learner, command=command, progress=progress)
         return replace(run, summary=_with_panel(run.summary, record), forecast=record)
-    except (
-        Exception
-    ) as error:  # whatever a probe runs into; the weights are there, and shall be written
+    except Exception as error:  # whatever happens in a probe, the weights shall be written
         known = isinstance(error, UnskewError)
         log.warning(
             "no forecast: %s",
@@ -90,51 +87,50 @@ def add_forecast(
             exc_info=not known and log.isEnabledFor(10),
         )
         # The message may name an image or count some.
-        said = (
+        reason = (
             str(error)
             if known and run.summary.privacy == "full"
             else "`unskew forecast` with the same configuration says why"
         )
-        note = f"A forecast was asked for, and none can be made: {said.rstrip('.')}."
-        return replace(
-            run, summary=replace(run.summary, notes={**run.summary.notes, "forecast": note})
-        )
+        note = f"A forecast was asked for, and none can be made: {reason.rstrip('.')}."
+        notes = {**run.summary.notes, "forecast": note}
+        return replace(run, summary=replace(run.summary, notes=notes))
 
 
 def join_forecast(run: Run, folder: Path) -> Run:
-    """The run with the forecast that lies in its folder already, where that is of the same
-    inputs.
-    """
-    found = _find_forecast(run.summary, folder)
-    return run if found is None else replace(run, summary=_with_panel(run.summary, found))
+    """Add the forecast that is in the folder already to a run of the same inputs."""
+    record = _find_forecast(run.summary, folder)
+    return run if record is None else replace(run, summary=_with_panel(run.summary, record))
 
 
 def write_forecast(record: Mapping[str, Any], folder: Path) -> Path | None:
-    """Write `forecast.json` and, where the folder holds a run of the same inputs, its page anew
-    with the panel; the page, or None.
+    """Write `forecast.json`, and add it to the page of a run of the same inputs in the folder.
+
+    Returns the page, or None where there is no such run.
     """
     page = None
-    with written_together(folder, ()) as beside:
-        write_json(beside / FORECAST, record)
+    with written_together(folder, ()) as temporary:
+        write_json(temporary / FORECAST, record)
         summary = _find_summary(folder)
         if summary is not None and _belongs(record, summary, folder / FORECAST):
-            write_summary(_with_panel(summary, record), beside / PAGE)
+            write_summary(_with_panel(summary, record), temporary / PAGE)
             page = folder / PAGE
     return page
 
 
 def write_page_again(folder: Path) -> Path:
-    """The page once more, from report.json, with the forecast of the same run that lies beside it;
-    its path.
-    """
+    """Write the page again, from report.json and the forecast in the folder; return its path."""
     if not (folder / SUMMARY).is_file():
         raise DataError(
-            f"{str(folder)!r} holds no {SUMMARY}, which `unskew weigh run.toml -o {folder}` writes."
+            f"{str(folder)!r} contains no {SUMMARY}, which `unskew weigh run.toml -o {folder}` "
+            "writes.",
+            path=str(folder / SUMMARY),
         )
     summary = summary_from_json((folder / SUMMARY).read_text(encoding="utf-8"))
-    found = _find_forecast(summary, folder)
-    with written_together(folder, ()) as beside:
-        write_summary(summary if found is None else _with_panel(summary, found), beside / PAGE)
+    record = _find_forecast(summary, folder)
+    with written_together(folder, ()) as temporary:
+        shown = summary if record is None else _with_panel(summary, record)
+        write_summary(shown, temporary / PAGE)
     return folder / PAGE
 
 
@@ -144,7 +140,7 @@ def _with_panel(summary: Summary, record: Mapping[str, Any]) -> Summary:
 
 
 def _find_summary(folder: Path) -> Summary | None:
-    """The summary of the run in a folder; None where there is none, or it cannot be read."""
+    """Return the summary of the run in a folder; None if there is none, or it cannot be read."""
     if not (folder / SUMMARY).is_file():
         return None
     try:
@@ -155,16 +151,14 @@ def _find_summary(folder: Path) -> Summary | None:
 
 
 def _find_forecast(summary: Summary, folder: Path) -> Mapping[str, Any] | None:
-    """The forecast in a folder if it is of the run of ``summary``; where it is not, or cannot be
-    used, that is said.
-    """
+    """Return the forecast in a folder if it belongs to ``summary``; else None, with a warning."""
     path = folder / FORECAST
     if not path.is_file() or summary.weights is None:
         return None
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(record, dict):
-            raise DataError(f"it holds a {type(record).__name__}")
+            raise DataError(f"it contains a {type(record).__name__}", path=str(path))
         if not _belongs(record, summary, path):
             return None
         show_forecast(record, summary.privacy)
@@ -175,7 +169,7 @@ def _find_forecast(summary: Summary, folder: Path) -> Mapping[str, Any] | None:
 
 
 def _belongs(record: Mapping[str, Any], summary: Summary, path: Path) -> bool:
-    """Are forecast and run of the same images, files and settings? If not, that is said."""
+    """Tell whether forecast and run have the same images, files and settings; warn if not."""
     other = (
         list(_differences(record.get("provenance"), summary.provenance))
         if summary.weights is not None
@@ -188,12 +182,12 @@ def _belongs(record: Mapping[str, Any], summary: Summary, path: Path) -> bool:
     return not other
 
 
-def _differences(said: Any, found: Mapping[str, Any]) -> Iterator[str]:
-    """What differs between two origins, of what a forecast depends on."""
-    if not isinstance(said, Mapping) or not isinstance(said.get("settings"), Mapping):
+def _differences(of_forecast: Any, of_run: Mapping[str, Any]) -> Iterator[str]:
+    """Name what differs between two origins, of what a forecast depends on."""
+    if not isinstance(of_forecast, Mapping) or not isinstance(of_forecast.get("settings"), Mapping):
         yield "the forecast does not say what it was made from"
         return
-    one, other = (plain_value(each) for each in (said, found))
+    one, other = plain_value(of_forecast), plain_value(of_run)
     if one.get("fingerprints") != other.get("fingerprints"):
         yield "images or files have changed"
     before, now = (

@@ -1,6 +1,4 @@
-"""What a run works on: a configuration is read, then its sources and the images' features; and where
-all of it comes from.
-"""
+"""What a run works on: configuration, sources, features; and where all of it comes from."""
 
 from __future__ import annotations
 
@@ -91,7 +89,7 @@ def _names_indicator(settings: Any) -> bool:
 
 def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
     """Read the sources, compute features, set unusable images aside, and build target and model."""
-    _find_modules_beside(config)
+    find_user_modules(config)
     pool = read_pool(config)
     if pool.images is None and config.represent.features:
         raise ConfigError(
@@ -114,8 +112,8 @@ def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
     return Inputs(config, pools[0], target, config.read_bias())
 
 
-def _find_modules_beside(config: RunConfig) -> None:
-    """Let a ``module:function`` of the user's own be found next to the data, after installed ones."""
+def find_user_modules(config: RunConfig) -> None:
+    """Let a ``module:function`` of the user be found next to the data, after installed ones."""
     if str(config.folder) not in sys.path:
         sys.path.append(str(config.folder))
 
@@ -148,7 +146,7 @@ def _represented(config: RunConfig, pools: Sequence[Pool], progress: bool | None
 
 
 def describe_origin(inputs: Inputs, command: str | None) -> dict[str, Any]:
-    """Collect what somebody needs to compute the same results again."""
+    """Collect what is needed to compute the same results again."""
     config = inputs.config
     fingerprints: dict[str, Any] = {"pool": fingerprint_pool(inputs.pool)}
     if inputs.target is not None and isinstance(inputs.target.reference, Pool):
@@ -176,7 +174,7 @@ def shown_settings(config: RunConfig) -> dict[str, Any]:
 
 
 def _without_folders(settings: Any, paths: set[str]) -> Any:
-    """Keep the last part of each path only: the folders above may tell whose data these are."""
+    """Keep the last part of each path only: the folders above may reveal whose data these are."""
     if isinstance(settings, Mapping):
         return {key: _without_folders(value, paths) for key, value in settings.items()}
     if isinstance(settings, list):

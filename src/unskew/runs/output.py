@@ -85,15 +85,15 @@ def unreadable_listed(out: Path | None) -> Iterator[None]:
         if out is None or error.set_aside is None:
             raise
         file = write_unreadable(error.set_aside, out)
-        message = f"{error} All of those found are listed in {file}."
+        message = f"{error} All that were seen are listed in {file}."
         raise UnreadableError(message, error.set_aside, **error.facts) from error
 
 
 def write_unreadable(set_aside: pd.DataFrame, folder: Path) -> Path:
     """Write the images that cannot be used, with their reasons; return the file."""
     folder.mkdir(parents=True, exist_ok=True)
-    with written_whole(folder / UNREADABLE) as unfinished:
-        set_aside.to_csv(unfinished, index=False)
+    with written_whole(folder / UNREADABLE) as temporary:
+        set_aside.to_csv(temporary, index=False)
     return folder / UNREADABLE
 
 
@@ -152,13 +152,13 @@ def check_writable(out: Path) -> None:
 
 
 def write_frame(frame: pd.DataFrame, path: Path) -> None:
-    """Parquet, whole or not at all."""
-    with written_whole(path) as beside:
-        frame.to_parquet(beside, index=False)
+    """Write Parquet atomically."""
+    with written_whole(path) as temporary:
+        frame.to_parquet(temporary, index=False)
 
 
 def features_table(pool: Pool) -> pd.DataFrame:
-    """What is known of every image: id, source, content, attributes and features."""
+    """Return what is known about every image: id, source, content, attributes and features."""
     frame = pool.frame.drop(
         columns=[name for name in ("path", "label", "group", "split") if name in pool.frame.columns]
     )
@@ -166,7 +166,7 @@ def features_table(pool: Pool) -> pd.DataFrame:
 
 
 def diagnostics_table(summary: Summary) -> pd.DataFrame:
-    """One row for each source and each stratum: sizes, shares and effective sizes."""
+    """Return one row for each source and each stratum: sizes, shares and effective sizes."""
     import pandas as pd
 
     sources = [
@@ -205,7 +205,7 @@ def diagnostics_table(summary: Summary) -> pd.DataFrame:
 
 
 def solution_record(weights: Weights, bias: Bias) -> dict[str, Any]:
-    """The solved equations, the verdict and the bias model as plain values."""
+    """Return the solved equations, the verdict and the bias model as plain values."""
     solution, overlap = weights.solution, weights.overlap
     stderr = np.sqrt(np.maximum(np.diag(weights.covariance()), 0.0))
     record: dict[str, Any] = json_value(

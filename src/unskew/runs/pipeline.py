@@ -56,7 +56,9 @@ def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run:
         "privacy": config.report.privacy,
         "provenance": describe_origin(inputs, command),
     }
-    solve = {name: value for name, value in config.solve.settings().items() if name != "max_uncovered"}
+    solve = {
+        name: value for name, value in config.solve.settings().items() if name != "max_uncovered"
+    }
     try:
         weights = weigh_splits(
             inputs.pool,

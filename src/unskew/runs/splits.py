@@ -58,8 +58,8 @@ def write_splits(
     by = None if inputs.target is None or not inputs.target.by else list(inputs.target.by)
     frame = split_pool(inputs.pool, shares, by=by, seed=config.engine.seed).frame
     columns = [name for name in ("id", "source", "path", "split") if name in frame.columns]
-    with written_whole(output) as unfinished:
-        frame[columns].to_csv(unfinished, index=False)
+    with written_whole(output) as temporary:
+        frame[columns].to_csv(temporary, index=False)
     counts = pd.crosstab(frame["source"], frame["split"]).reindex(columns=list(shares))
     return {
         str(name): {str(split): int(count) for split, count in row.items()}

@@ -1,6 +1,4 @@
-"""Is a run what it claims to be? Everything computed again from the inputs, and each claim
-compared.
-"""
+"""Whether a run is what it claims to be: recomputed from its inputs, each claim compared."""
 
 from __future__ import annotations
 
@@ -65,21 +63,21 @@ def verify_run(
 ) -> list[Check]:
     """Compute a run again from its inputs, and compare every file in its output folder with that.
 
-    The inputs are found by ``run.toml`` in the folder (``data``: where its relative paths start,
-    for whoever has the data elsewhere), no cache is used, and nothing is written. Checked are: the
-    settings; the fingerprint of every input, with images and files that changed named; the weights,
-    joined by id, to 1e-9 relatively; solution, diagnostics, features and unreadable images; every
-    number and text of ``report.json``, a check for each panel (seeds are the same, hence simulated
-    numbers, too); and that ``report.html`` is the page of ``report.json``.
+    The inputs are those of ``run.toml`` in the folder; ``data`` is the folder that its relative
+    paths start from, if the data were moved. No cache is used, and nothing is written. Checked are:
+    the settings; the fingerprint of every input, with images and files that changed named; the
+    weights, joined by id, to 1e-9 relatively; solution, diagnostics, features and unreadable
+    images; every number and text of ``report.json``, a check for each panel (seeds are the same,
+    hence simulated numbers, too); and that ``report.html`` is the page of ``report.json``.
     """
     results = Path(folder)
     report = _read_json(results / SUMMARY)
-    config = _read_settings(_found(results / CONFIGURATION), data)
+    config = _read_settings(_existing(results / CONFIGURATION), data)
     checks = [_check_settings(report, config)]
     try:
         inputs = read_inputs(_without_cache(config, jobs), progress=progress)
     except UnskewError as error:
-        claim = "the inputs are there and can be read"
+        claim = "the inputs exist and can be read"
         return [*checks, Check(claim, f"they cannot: {error}", False)]
     origin = describe_origin(inputs, None)
     checks += _check_fingerprints(report, origin, inputs, results)
@@ -98,48 +96,57 @@ def verify_run(
 
 
 def _read_settings(path: Path, data: str | PathLike[str] | None) -> RunConfig:
-
     if data is not None and not Path(data).is_dir():
-        raise ConfigError(f"the data cannot lie in {str(data)!r}, which is no folder.")
+        raise ConfigError(
+            f"--data names the folder of the data; {str(data)!r} is no folder.",
+            option="--data",
+            path=str(data),
+        )
     try:
         return read_config(path, folder=data)
     except InvalidConfigError as error:
         hint = (
-            "Were the results or the data moved? Say by --data in which folder the paths of "
-            "run.toml start."
+            "Were the results or the data moved? Name with --data the folder that the paths of "
+            "run.toml start from."
         )
-        raise InvalidConfigError(f"{error}\n\n{hint}", error.problems) from None
+        raise InvalidConfigError(f"{error}\n\n{hint}", error.problems, **error.facts) from None
 
 
-def _found(path: Path) -> Path:
+def _existing(path: Path) -> Path:
+    """Return the path of a file of a run; refuse one that does not exist."""
     if not path.parent.is_dir():
         raise DataError(
             f"there is no folder {str(path.parent)!r}; `unskew weigh run.toml -o OUT` writes its "
-            "results into the folder OUT."
+            "results into the folder OUT.",
+            path=str(path.parent),
         )
     if not path.is_file():
         raise DataError(
-            f"{str(path.parent)!r} holds no {path.name}, which `unskew weigh run.toml -o "
-            f"{path.parent}` writes into its folder."
+            f"{str(path.parent)!r} contains no {path.name}, which `unskew weigh run.toml -o "
+            f"{path.parent}` writes.",
+            path=str(path),
         )
     return path
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    _found(path)
+    _existing(path)
     try:
-        read = json.loads(path.read_text(encoding="utf-8"))
+        record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DataError(
-            f"{path} cannot be read as JSON ({error}). Was it cut off, or edited by hand?"
+            f"{path} cannot be read as JSON ({error}). Was it cut off, or edited by hand?",
+            path=str(path),
         ) from error
-    if not isinstance(read, dict):
-        raise DataError(f"{path} is no report: it holds a {type(read).__name__}.")
-    return read
+    if not isinstance(record, dict):
+        raise DataError(
+            f"{path} is no report: it contains a {type(record).__name__}.", path=str(path)
+        )
+    return record
 
 
 def _without_cache(config: RunConfig, jobs: int | None) -> RunConfig:
-    """Features are computed from the images, not taken from what an earlier run has kept."""
+    """Compute features from the images, not from what an earlier run has cached."""
     changes: dict[str, Any] = {"represent": config.represent.model_copy(update={"cache": None})}
     if jobs is not None:
         changes["engine"] = config.engine.model_copy(update={"jobs": jobs})
@@ -178,25 +185,25 @@ def _check_settings(report: Mapping[str, Any], config: RunConfig) -> Check:
 
 def _provenance(report: Mapping[str, Any], name: str) -> dict[str, Any]:
     provenance = report.get("provenance")
-    found = provenance.get(name) if isinstance(provenance, Mapping) else None
-    return dict(found) if isinstance(found, Mapping) else {}
+    part = provenance.get(name) if isinstance(provenance, Mapping) else None
+    return dict(part) if isinstance(part, Mapping) else {}
 
 
 def _check_fingerprints(
-    report: Mapping[str, Any], origin: Mapping[str, Any], inputs: Inputs, place: Path
+    report: Mapping[str, Any], origin: Mapping[str, Any], inputs: Inputs, folder: Path
 ) -> Iterator[Check]:
-    """One check for each input; of images and files the ones that changed are named."""
-    said, found = _provenance(report, "fingerprints"), origin["fingerprints"]
-    for kind in dict.fromkeys([*said, *found]):
-        before, now = said.get(kind, {}), found.get(kind, {})
+    """Check each input; name the images and files that changed."""
+    claimed, computed = _provenance(report, "fingerprints"), origin["fingerprints"]
+    for kind in dict.fromkeys([*claimed, *computed]):
+        before, now = claimed.get(kind, {}), computed.get(kind, {})
         for name in dict.fromkeys([*before, *now]):
             same = before.get(name) == now.get(name)
             claim = _input_claim(kind, name, inputs)
             if same:
                 yield Check(claim, f"the same (SHA-256 {now[name][:12]}…)", True)
                 continue
-            named = first_few(list(_named_changes(kind, name, inputs, place)))
-            shown = [str(each.get(name, "none"))[:12] for each in (before, now)]
+            named = first_few(list(_named_changes(kind, name, inputs, folder)))
+            shown = [str(digests.get(name, "none"))[:12] for digests in (before, now)]
             yield Check(
                 claim,
                 f"SHA-256 {shown[1]}…, not {shown[0]}…{f': {named}' if named else ''}",
@@ -213,65 +220,63 @@ def _input_claim(kind: str, name: str, inputs: Inputs) -> str:
     return f"input: {name}" if path is None else f"input: {name} ({path.name})"
 
 
-def _named_changes(kind: str, name: str, inputs: Inputs, place: Path) -> Iterator[str]:
-
+def _named_changes(kind: str, name: str, inputs: Inputs, folder: Path) -> Iterator[str]:
     if kind == "files":
         path = inputs.config.inputs.get(name)
-        yield (
-            f"{path.name} has changed"
-            if path is not None and path.is_file()
-            else "there is no such file"
-        )
-    elif kind == "pool" and name == "images" and (place / FEATURES).is_file():
-        before = _read_parquet(place / FEATURES)
+        exists = path is not None and path.is_file()
+        yield f"{path.name} has changed" if path and exists else "there is no such file"
+    elif kind == "pool" and name == "images" and (folder / FEATURES).is_file():
+        before = _read_parquet(folder / FEATURES)
         if "content" in before.columns and "content" in inputs.pool.frame.columns:
             yield from changed_images(before, inputs.pool.frame)
 
 
-def _check_no_weights(place: Path) -> Check:
-    present = (place / WEIGHTS).is_file()
+def _check_no_weights(folder: Path) -> Check:
+    present = (folder / WEIGHTS).is_file()
     claim = "there are no weights: the target is not identifiable"
-    return Check(claim, f"{WEIGHTS} is there" if present else "none", not present)
+    return Check(claim, f"there is a {WEIGHTS}" if present else "none", not present)
 
 
-def _check_tables(run: Run, place: Path) -> Iterator[Check]:
+def _check_tables(run: Run, folder: Path) -> Iterator[Check]:
     """Check weights.parquet, solution.json and the other files next to the report."""
     weights = join_weights(run.inputs.pool, run.weights.frame()).reindex(columns=list(COLUMNS))
-    claim = f"{WEIGHTS} holds the weights that follow from the inputs"
+    claim = f"{WEIGHTS} contains the weights that follow from the inputs"
     yield _compared(
         claim,
         lambda: compare_tables(
             claim,
-            read_weights_table(place / WEIGHTS),
+            read_weights_table(folder / WEIGHTS),
             weights,
             relative=WEIGHT_TOLERANCE,
             absolute=0.0,
         ),
     )
     solution = _plain(solution_record(run.weights.weights, run.inputs.bias))
-    claim = f"{SOLUTION} holds the solved equations"
+    claim = f"{SOLUTION} contains the solved equations"
     yield _compared(
         claim,
-        lambda: compare_values(claim, _read_json(place / SOLUTION), solution, absolute=_RESIDUAL),
+        lambda: compare_values(claim, _read_json(folder / SOLUTION), solution, absolute=_RESIDUAL),
     )
     diagnostics = diagnostics_table(run.summary)
-    claim = f"{DIAGNOSTICS} holds sizes and effective sizes"
+    claim = f"{DIAGNOSTICS} contains sizes and effective sizes"
     yield _compared(
         claim,
         lambda: compare_values(
-            claim, _records(_read_parquet(place / DIAGNOSTICS)), _records(diagnostics)
+            claim, _records(_read_parquet(folder / DIAGNOSTICS)), _records(diagnostics)
         ),
     )
     features = features_table(run.inputs.pool)
-    claim = f"{FEATURES} holds what is known of every image"
-    yield _compared(claim, lambda: compare_tables(claim, _read_parquet(place / FEATURES), features))
-    yield from _check_set_aside(run, place)
+    claim = f"{FEATURES} contains what is known about every image"
+    yield _compared(
+        claim, lambda: compare_tables(claim, _read_parquet(folder / FEATURES), features)
+    )
+    yield from _check_set_aside(run, folder)
 
 
-def _check_set_aside(run: Run, place: Path) -> Iterator[Check]:
+def _check_set_aside(run: Run, folder: Path) -> Iterator[Check]:
     import pandas as pd
 
-    set_aside, path = run.inputs.pool.set_aside, place / UNREADABLE
+    set_aside, path = run.inputs.pool.set_aside, folder / UNREADABLE
     if (set_aside is None or not len(set_aside)) and not path.exists():
         return
     claim = f"{UNREADABLE} lists the images that cannot be used"
@@ -279,13 +284,13 @@ def _check_set_aside(run: Run, place: Path) -> Iterator[Check]:
     yield _compared(
         claim,
         lambda: compare_tables(
-            claim, pd.read_csv(_found(path), dtype=str, keep_default_na=False), now
+            claim, pd.read_csv(_existing(path), dtype=str, keep_default_na=False), now
         ),
     )
 
 
 def _compared(claim: str, compare: Any) -> Check:
-    """The comparison, or that a file is missing or unreadable."""
+    """Compare, or report that a file is missing or unreadable."""
     try:
         check: Check = compare()
     except DataError as error:
@@ -298,13 +303,13 @@ def _read_parquet(path: Path) -> pd.DataFrame:
     import pyarrow as pa
 
     try:
-        return pd.read_parquet(_found(path))
+        return pd.read_parquet(_existing(path))
     except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{path} cannot be read as Parquet ({error}).") from error
+        raise DataError(f"{path} cannot be read as Parquet ({error}).", path=str(path)) from error
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as plain values, what is missing as None."""
+    """Return rows as plain values, missing ones as None."""
     return [
         {str(name): None if value != value else value for name, value in row.items()}
         for row in frame.to_dict("records")
@@ -312,50 +317,53 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _check_report(report: Mapping[str, Any], summary: Summary) -> Iterator[Check]:
-    """A check for each panel of report.json; where it comes from is checked by itself."""
-    found = json.loads(summary_to_json(summary))
-    for panel in dict.fromkeys([*report, *found]):
+    """Check each panel of report.json but the provenance, which has checks of its own."""
+    computed = json.loads(summary_to_json(summary))
+    for panel in dict.fromkeys([*report, *computed]):
         if panel == "provenance":
             continue
         claim = f"report.json: {panel}"
-        if panel not in report or panel not in found:
-            yield Check(
-                claim, "is missing" if panel not in report else "is no panel of a report", False
-            )
+        if panel not in report:
+            yield Check(claim, "is missing", False)
+        elif panel not in computed:
+            yield Check(claim, "is no panel of a report", False)
+        elif panel == "forecast":
+            yield _compare_forecasts(claim, report[panel], computed[panel])
         else:
-            yield (
-                _compare_forecasts(claim, report[panel], found[panel])
-                if panel == "forecast"
-                else compare_values(claim, report[panel], found[panel])
-            )
+            yield compare_values(claim, report[panel], computed[panel])
 
 
-def _compare_forecasts(claim: str, said: Any, found: Any) -> Check:
-    """To within a point: on another machine sums have other roundings, and a probe may decide on an
-    image that lies between two classes.
+def _compare_forecasts(claim: str, claimed: Any, computed: Any) -> Check:
+    """Compare forecasts to within a point.
+
+    Another machine rounds sums differently, and a probe may then assign an image between two
+    classes to the other one.
     """
     return compare_values(
-        claim, _without_numbers(said), _without_numbers(found), relative=_POINT, absolute=_POINT
+        claim,
+        _without_numbers(claimed),
+        _without_numbers(computed),
+        relative=_POINT,
+        absolute=_POINT,
     )
 
 
 def _without_numbers(value: Any) -> Any:
-    """The same with sentences that have no numbers; those stand beside them as such."""
+    """Remove the numbers from sentences; the record has them as numbers, too."""
     if isinstance(value, Mapping):
-        return {name: _without_numbers(each) for name, each in value.items()}
+        return {name: _without_numbers(entry) for name, entry in value.items()}
     if isinstance(value, list):
-        return [_without_numbers(each) for each in value]
-    return (
-        re.sub(r"[−+]?[\d.,]*\d", "#", value) if isinstance(value, str) and " " in value else value
-    )
+        return [_without_numbers(entry) for entry in value]
+    is_sentence = isinstance(value, str) and " " in value
+    return re.sub(r"[−+]?[\d.,]*\d", "#", value) if is_sentence else value
 
 
-def _check_page(place: Path) -> Check:
-    """The page is made from report.json and nothing else: made again it has the same bytes."""
+def _check_page(folder: Path) -> Check:
+    """Render the page from report.json again: it must have the same characters."""
     claim = f"{PAGE} is the page of {SUMMARY}"
     try:
-        page = _found(place / PAGE).read_text(encoding="utf-8")
-        made = render_page(summary_from_json((place / SUMMARY).read_text(encoding="utf-8")))
+        page = _existing(folder / PAGE).read_text(encoding="utf-8")
+        made = render_page(summary_from_json((folder / SUMMARY).read_text(encoding="utf-8")))
     except (UnskewError, OSError, ValueError, TypeError, KeyError) as error:
         return Check(claim, f"cannot be checked: {error}", False)
     if page == made:
@@ -369,16 +377,16 @@ def _check_page(place: Path) -> Check:
 
 
 def _compare_versions(report: Mapping[str, Any], origin: Mapping[str, Any]) -> Check:
-    """No claim, but what may explain a difference."""
-    said, found = _provenance(report, "versions"), origin["versions"]
+    """List other versions of software: no claim, but they may explain a difference."""
+    then, now = _provenance(report, "versions"), origin["versions"]
     other = [
-        f"{name} {said.get(name, 'none')} then, {found.get(name, 'none')} now"
-        for name in {**said, **found}
-        if said.get(name) != found.get(name)
+        f"{name} {then.get(name, 'none')} then, {now.get(name, 'none')} now"
+        for name in {**then, **now}
+        if then.get(name) != now.get(name)
     ]
     return Check("software of the run", first_few(other) if other else "the same versions", True)
 
 
 def _plain(value: Any) -> Any:
-    """As it would be read back from JSON."""
+    """Return a value as it would be read back from JSON."""
     return json.loads(json.dumps(value, allow_nan=False))

@@ -115,6 +115,8 @@ def render_card(facts: CardFacts, scores: Scores) -> str:
     Names come from other people's files and tables: everything that the template inserts is
     escaped, so that none of it is read as markup.
     """
+    from markupsafe import Markup
+
     evaluation = scores.evaluations[scores.main]
     card: str = _template().render(
         facts=facts,
@@ -130,6 +132,7 @@ def render_card(facts: CardFacts, scores: Scores) -> str:
         most_rows=_MOST_ROWS,
         most_classes=_MOST_CLASSES,
         privacy_rule=PRIVACY_RULE,
+        command=Markup(" ".join(facts.command.split())),  # an indented block: nothing is markup
     )
     return card.rstrip() + "\n"
 
@@ -158,7 +161,7 @@ def _template() -> Any:
         "amount": _show_amount,
         "interval": _show_interval,
         "with_interval": _show_with_interval,
-        "verbatim": str,
+        "code": _show_code,
     }
     for name, show in filters.items():
         environment.filters[name] = lambda *args, show=show: Markup(show(*args))
@@ -173,6 +176,12 @@ def escape_markdown(text: Any) -> str:
         for sign in " ".join(shown.split())
     )
     return re.sub(r"([\\`*_\[\]<>|#~!])", r"\\\1", shown)
+
+
+def _show_code(text: Any) -> str:
+    """Return a code span, in which only backticks and the bars of a table are markup."""
+    shown = " ".join(str(text).split()).replace("`", "'").replace("|", r"\|")
+    return f"`{shown}`"
 
 
 def _show_amount(value: float | None, kind: str = "percent") -> str:

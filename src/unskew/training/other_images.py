@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from unskew.files.fingerprints import find_versions, fingerprint_file, fingerpri
 from unskew.forecasting.probe_data import read_classes
 from unskew.records import Floats, Pool
 from unskew.runs.evaluate import run_rules
+from unskew.runs.inputs import find_user_modules
 from unskew.runs.output import features_table, write_frame
 from unskew.sources.discovery import find_sources
 from unskew.sources.readers import read_sources
@@ -66,8 +66,7 @@ def evaluate_images(
     name = _chosen_arm(record, arm)
     _check_save(save, overwrite)
     config = _settings(out)
-    if str(config.folder) not in sys.path:
-        sys.path.append(str(config.folder))
+    find_user_modules(config)
     pool = read_sources(find_sources(places, Path()), Path())
     _check_labels(pool, record["classes"])
     pool, X = _prepared(pool, record["preprocessing"], out, config, jobs, progress)
@@ -78,11 +77,11 @@ def evaluate_images(
     if save is not None:
         _save(frame, save)
     roles = [role for role in ("id", "source", "label", "group") if role in pool.frame.columns]
+    source = pool.frame["source"].astype(str)
+    table = pool.frame[roles].assign(label=truth, source=source, sample_weight=1.0)
     private, bins = run_rules(out)
     evaluation = evaluate_predictions(
-        pool.frame[roles].assign(
-            label=truth, source=pool.frame["source"].astype(str), sample_weight=1.0
-        ),
+        table,
         frame,
         attributes=features_table(pool),
         by=by,

@@ -1,0 +1,158 @@
+"""An evaluation as tables for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unskew.cli.terminal import (
+    effective,
+    number,
+    percent,
+    print_pairs,
+    print_paragraph,
+    print_place,
+    print_table,
+    visible,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from unskew.evaluation.bootstrap import MetricValue
+    from unskew.evaluation.cells import Cell
+    from unskew.evaluation.predictions import Breakdown, Evaluation
+
+# Metrics as a person reads them, and whether they are shares.
+_METRICS = {
+    "accuracy": ("accuracy", True),
+    "balanced_accuracy": ("balanced accuracy", True),
+    "worst_class": ("worst class", True),
+    "auroc": ("AUROC", False),
+    "sensitivity": ("sensitivity", True),
+    "specificity": ("specificity", True),
+    "log_loss": ("log-loss", False),
+    "calibration_error": ("calibration error", True),
+    "mae": ("mean absolute error", False),
+    "rmse": ("root mean squared error", False),
+    "r2": ("R²", False),
+}
+# Of these, the ones that a breakdown has room for; with two models there is less.
+_IN_BREAKDOWNS = ("accuracy", "auroc", "sensitivity", "specificity", "mae", "r2")
+_COMPARED = ("accuracy", "mae")
+
+
+def print_evaluation(
+    console: Console, evaluation: Evaluation, written: Path | None, title: str = "On the target"
+) -> None:
+    """Print the metrics of one model or two: over all, by source, by class and by columns."""
+    covered, cell = evaluation.coverage, evaluation.overall
+    groups = "" if cell.ess_groups is None else f", {effective(cell.ess_groups)} effective groups"
+    print_paragraph(
+        console,
+        f"{evaluation.task.capitalize()}, {visible(evaluation.split)}: {number(covered.judged)} of "
+        f"{number(covered.images)} images judged, {effective(cell.ess)} effective "
+        f"images{groups}.\n",
+    )
+    interval = f"{100 * evaluation.level:g} % interval"
+    columns = ["metric", "weighted", interval, "naive", "effective"]
+    columns += [] if cell.second is None else ["second", "second − first", interval]
+    rows = [_metric_row(cell, name) for name in _METRICS if name in cell.figures]
+    print_table(console, title, columns, rows)
+    for part in evaluation.breakdowns:
+        _print_breakdown(console, part, has_second=cell.second is not None)
+    figures = [*cell.figures.values()]
+    cells = [cell for part in evaluation.breakdowns for cell in part.cells]
+    if any(figure.few for figure in figures) or any(cell.few for cell in cells):
+        print_paragraph(
+            console,
+            f"* fewer than {evaluation.few_effective:g} effective images (groups, where there are "
+            "any): too few to say much.",
+        )
+    print_pairs(console, [("·", note) for note in evaluation.notes])
+    if written is not None:
+        print_place(console, written)
+
+
+def _print_breakdown(console: Console, part: Breakdown, *, has_second: bool) -> None:
+    wanted = _COMPARED if has_second else _IN_BREAKDOWNS
+    names = [name for name in wanted if any(name in cell.figures for cell in part.cells)]
+    heads = [_METRICS[name][0] for name in names]
+    heads += ["second − first"] * len(names) if has_second else []
+    if part.cells:
+        print_table(
+            console,
+            f"By {visible(part.column)}",
+            (part.column, "images", "weight", "effective", *heads),
+            [_cell_row(cell, names) for cell in part.cells],
+        )
+    if part.worst is not None and not has_second:
+        worst = f"{visible(part.worst.where)}, {_with_interval(part.worst, True)}"
+        print_paragraph(console, f"Worst: {worst}.\n")
+    if part.withheld:
+        print_paragraph(
+            console,
+            f"By {visible(part.column)}: {part.withheld} withheld, which have fewer than ten or "
+            "would reveal those that do.\n",
+        )
+
+
+def _metric_row(cell: Cell, name: str) -> list[str]:
+    figure = cell.figures[name]
+    label, share = _METRICS[name]
+    label += ("" if figure.where is None else f" ({figure.where})") + ("*" if figure.few else "")
+    row = [
+        label,
+        _amount(figure.value, share),
+        _interval(figure, share),
+        _amount(figure.naive, share),
+        effective(figure.effective),
+    ]
+    if cell.second is not None and cell.difference is not None:
+        other, gap = cell.second.get(name), cell.difference.get(name)
+        row += [
+            "–" if other is None else _amount(other.value, share),
+            _signed(gap, share),
+            _interval(gap, share),
+        ]
+    return row
+
+
+def _cell_row(cell: Cell, names: Sequence[str]) -> list[str]:
+    row = [cell.name + ("*" if cell.few else ""), number(cell.images), percent(cell.weight_share)]
+    row.append(effective(cell.ess if cell.ess_groups is None else cell.ess_groups))
+    row += [_with_interval(cell.figures.get(name), _METRICS[name][1]) for name in names]
+    if cell.difference is not None:
+        row += [
+            _with_interval(cell.difference.get(name), _METRICS[name][1], signed=True)
+            for name in names
+        ]
+    return row
+
+
+def _with_interval(figure: MetricValue | None, share: bool, signed: bool = False) -> str:
+    if figure is None or figure.value is None:
+        return "–"
+    value = _signed(figure, share) if signed else _amount(figure.value, share)
+    return value if figure.interval is None else f"{value} ({_interval(figure, share)})"
+
+
+def _amount(value: float | None, share: bool, plus: str = "") -> str:
+    if value is None:
+        return "–"
+    if share:
+        return f"{100 * value:{plus}.1f} %"
+    return f"{value:{plus}.3f}" if abs(value) < 100 else f"{value:{plus}.4g}"
+
+
+def _signed(figure: MetricValue | None, share: bool) -> str:
+    # Shares differ by points, not by percent.
+    return "–" if figure is None else _amount(figure.value, share, "+").replace(" %", " pt")
+
+
+def _interval(figure: MetricValue | None, share: bool) -> str:
+    if figure is None or figure.interval is None:
+        return "–"
+    low, high = (_amount(limit, share).removesuffix(" %") for limit in figure.interval)
+    return f"{low} to {high}"
