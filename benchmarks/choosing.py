@@ -70,7 +70,7 @@ def classes(seed: int) -> Case:
     """Sources that differ in their mix of classes; the classes' shares in the target are known."""
     label, x = _population(seed)
     drawn = unskew.scenarios.overlapping_classes(
-        label, overlap=0.2, sizes=[1200, 600, 500, 400, 300], seed=seed
+        label, overlap=0.2, sizes=[1200, 600, 500, 400, 300], rng=seed
     )
     pool = unskew.Pool.from_arrays(
         drawn.source.astype(str), label=[f"class {y}" for y in drawn.label], x=x[drawn.index]
@@ -100,7 +100,7 @@ def _acquisition(seed: int, decay: float, claims: Mapping[str, Bias]) -> Case:
     score = 3.0 * hsv @ np.array([1.0, -0.5, 1.0]) + rng.normal(size=40_000)
     label = np.searchsorted(np.quantile(score, [0.25, 0.5, 0.75]), score)
     drawn = unskew.scenarios.acquisition(
-        hsv, label, decay=decay, sizes=[1000, 800, 600, 500, 400, 300, 200, 200], seed=seed
+        hsv, label, decay=decay, sizes=[1000, 800, 600, 500, 400, 300, 200, 200], rng=seed
     )
     pool = unskew.Pool.from_arrays(
         drawn.source.astype(str), label=[f"class {y}" for y in drawn.label], x=drawn.features
@@ -147,7 +147,7 @@ def censored(seed: int) -> Case:
     unbiased.
     """
     label, x = _population(seed)
-    drawn = unskew.scenarios.censored(label, x, hidden=[0, 1, 2], sizes=[2400, 600], seed=seed)
+    drawn = unskew.scenarios.censored(label, x, hidden=[0, 1, 2], sizes=[2400, 600], rng=seed)
     pool = unskew.Pool.from_arrays(
         drawn.source.astype(str), label=[f"class {y}" for y in drawn.label], x=drawn.features
     )
@@ -166,7 +166,7 @@ def censored(seed: int) -> Case:
 def tilts(seed: int) -> Case:
     """Gaussians, log-linearly tilted; one source is known to be unbiased."""
     theta = [[0.0, 0.0], [1.0, 0.0], [-0.5, 1.0], [0.0, -1.0]]
-    drawn = unskew.scenarios.tilts([600, 900, 900, 600], theta=theta, seed=seed)
+    drawn = unskew.scenarios.tilts([600, 900, 900, 600], theta=theta, rng=seed)
     pool = unskew.Pool.from_arrays(drawn.source.astype(str), x=drawn.features)
     candidates = {
         "Tilt(x)": Tilt(["x"]),
@@ -202,7 +202,7 @@ def product(seed: int) -> Case:
     theta = np.array([[0.0, 0.0], [0.8, 0.0], [0.0, 0.8], [-0.6, -0.6]])
     omega = factor[:, label].T * np.exp(x @ theta.T)
     drawn = draw_from_population(
-        omega, x, label, sizes=[900, 800, 700, 600], seed=seed, description="class bias × tilts"
+        omega, x, label, sizes=[900, 800, 700, 600], rng=seed, description="class bias × tilts"
     )
     pool = unskew.Pool.from_arrays(
         drawn.source.astype(str), label=[f"class {y}" for y in drawn.label], x=drawn.features
@@ -272,10 +272,10 @@ def run_case(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             choice = unskew.choose_bias(
-                case.pool, case.candidates, case.target, check=False, seed=seed
+                case.pool, case.candidates, case.target, check=False, rng=seed
             )
             true = unskew.debias(
-                case.pool, case.candidates[case.true], case.target, judge=False, seed=seed
+                case.pool, case.candidates[case.true], case.target, check_sample=False, rng=seed
             )
         naive = float(
             np.mean(

@@ -110,7 +110,7 @@ def measure_samplers(features: Features, seeds: Sequence[int], results: Results)
             done = {key[2] for key in results.read() if key[:2] == (setting.key, seed)}
             draw = setting.draw(population, seed)
             bias, target = draw.families["debiased"]
-            weight_n = unskew.debias(draw.pool, bias, target, seed=seed).weight
+            weight_n = unskew.debias(draw.pool, bias, target, rng=seed).weight
             for arm in sampled_arms(draw.index, weight_n, seed):
                 if arm.name not in done:
                     add_score(results, setting, seed, arm, features)

@@ -77,7 +77,7 @@ def arms_of(
 def family_arm(draw: Draw, name: str, seed: int) -> TrainingArm:
     """The weights of one of the setting's bias models."""
     bias, target = draw.families[name]
-    return TrainingArm(name, draw.index, unskew.debias(draw.pool, bias, target, seed=seed).weight)
+    return TrainingArm(name, draw.index, unskew.debias(draw.pool, bias, target, rng=seed).weight)
 
 
 def baseline_arms(draw: Draw, seed: int) -> Iterator[TrainingArm]:

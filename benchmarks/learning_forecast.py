@@ -40,8 +40,8 @@ def measure_forecasts(
                 target,
                 features=features.train[draw.index],
                 scaling="none",
-                copies=False,
-                seed=seed,
+                keep_copies_together=False,
+                rng=seed,
             )
             record = {"setting": setting.key, "seed": seed, **as_points(forecast)}
             record |= {

@@ -58,7 +58,7 @@ def measure_network(data: Path, cache: Path, seeds: Sequence[int], results: Resu
             weight_n = (
                 np.ones(draw.index.size)
                 if arm == "naive"
-                else unskew.debias(draw.pool, bias, target, seed=seed).weight
+                else unskew.debias(draw.pool, bias, target, rng=seed).weight
             )
             ids = draw.pool.frame["id"].to_numpy()
             data = TrainingData(

@@ -63,7 +63,7 @@ def min_max_boxes(feature: Floats, source: Ints) -> Floats:
 
 
 def run(population: Floats, decay: float, seed: int) -> list[float]:
-    scenario = unskew.scenarios.acquisition(population, decay=decay, sizes=SIZES, seed=seed)
+    scenario = unskew.scenarios.acquisition(population, decay=decay, sizes=SIZES, rng=seed)
     feature, source = scenario.features, scenario.source
     assert feature is not None
     wall, cpu = time.perf_counter(), time.process_time()

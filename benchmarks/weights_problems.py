@@ -97,7 +97,7 @@ def _tilted(
 
     def draw(n: int, rng: np.random.Generator) -> Draw:
         size_k = n if share_k is None else (n * share_k).round().astype(np.int64)
-        scenario = tilts(size_k, theta=theta_kd, seed=rng)
+        scenario = tilts(size_k, theta=theta_kd, rng=rng)
         assert scenario.features is not None
         dim = theta_kd.shape[1]
         above = 1.0 - NormalDist(0.0, 3.0**0.5).cdf(0.5)
@@ -156,14 +156,14 @@ def _classes(
 
     def draw(n: int, rng: np.random.Generator) -> Draw:
         if overlap is None:
-            scenario = class_mixtures(mixed_km, sizes=n, seed=rng)
+            scenario = class_mixtures(mixed_km, sizes=n, rng=rng)
         else:
             scenario = overlapping_classes(
                 overlap=overlap,
                 n_sources=5,
                 n_classes=10,
                 sizes=(n * share_k).astype(int) if uneven else n,
-                seed=rng,
+                rng=rng,
             )
         assert scenario.label is not None
         share_m = scenario.target_mean["label_share"]
@@ -204,7 +204,7 @@ def _acquired(decay: float, uneven: bool = False) -> Callable[[int, np.random.Ge
             np.int64
         )
         scenario = acquisition(
-            z_nd, label_n, decay=decay, sizes=(n * share_k).astype(int) if uneven else n, seed=rng
+            z_nd, label_n, decay=decay, sizes=(n * share_k).astype(int) if uneven else n, rng=rng
         )
         assert scenario.features is not None
         assert scenario.label is not None
@@ -229,7 +229,7 @@ def _hiding(n: int, rng: np.random.Generator) -> Draw:
     population = np.random.default_rng(13)
     label_n = population.integers(0, 4, POPULATION)
     feature_nd = _around(label_n, 2, 4, population)
-    scenario = censored(label_n, feature_nd, hidden=[2, 3], sizes=[n - n // 10, n // 10], seed=rng)
+    scenario = censored(label_n, feature_nd, hidden=[2, 3], sizes=[n - n // 10, n // 10], rng=rng)
     assert scenario.features is not None
     assert scenario.label is not None
     unbiased = scenario.source == 1

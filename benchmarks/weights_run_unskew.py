@@ -52,10 +52,10 @@ def _debias(
         pool = _pool(data["features"], np.char.add("s", data["source"].astype(str)), data["label"])
         model, aim = bias(data), None if target is None else target(data)
         if shrink is None:
-            return lambda: np.asarray(unskew.debias(pool, model, aim, judge=judge).weight)
+            return lambda: np.asarray(unskew.debias(pool, model, aim, check_sample=judge).weight)
         means = shrink(data)
         return lambda: np.asarray(
-            unskew.shrink_weights(unskew.debias(pool, model, aim, judge=judge), means).weight
+            unskew.shrink_weights(unskew.debias(pool, model, aim, check_sample=judge), means).weight
         )
 
     return prepare
@@ -98,7 +98,7 @@ METHODS: dict[str, Callable[[dict[str, Any]], Compute]] = {
     "tilt_shrunk": _debias(
         lambda data: unskew.bias.Tilt(_names(data)), _sample, shrink=_features_of_model
     ),
-    "tilt_judged": _debias(lambda data: unskew.bias.Tilt(_names(data)), _sample, judge=True),
+    "tilt_judged": _debias(lambda data: unskew.bias.Tilt(_names(data)), _sample, check_sample=True),
     "propensity": _debias(lambda data: unskew.bias.Propensity(_names(data)), _sample),
     "soft_box": _debias(lambda data: unskew.bias.SoftBox(_names(data))),
     "soft_box_shrunk": _debias(

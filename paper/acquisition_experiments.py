@@ -40,7 +40,7 @@ def draw_databases(population: CifarPopulation, sizes: str, decay: float, run: i
         population.label,
         decay=decay,
         sizes=database_sizes(len(population.label), sizes),
-        seed=seed,
+        rng=seed,
     )
 
 
@@ -69,7 +69,7 @@ def soft_box_weights(scenario: Scenario, run: int) -> Floats | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnskewWarning)
         try:
-            return debias(pool, SoftBox(CHANNELS), seed=run).weight
+            return debias(pool, SoftBox(CHANNELS), rng=run).weight
         except OverlapError as error:
             logging.getLogger(__name__).info("no solution with soft boxes: %s", error)
             return None

@@ -34,7 +34,7 @@ def draw_databases(label: Any, overlap: float, run: int) -> Scenario:
     """
     seed = np.random.default_rng([run, round(overlap * 1e9)])
     return overlapping_classes(
-        label, overlap=overlap, n_sources=N_SOURCES, sizes=len(label), seed=seed
+        label, overlap=overlap, n_sources=N_SOURCES, sizes=len(label), rng=seed
     )
 
 

@@ -156,7 +156,7 @@ class ClassOverlap(Setting):
     def scenario(self, population: Population, seed: int) -> Scenario:
         sizes = falling_sizes(self.ratio, self.n_sources, self.total)
         return overlapping_classes(
-            population.label, overlap=self.overlap, n_sources=self.n_sources, sizes=sizes, seed=seed
+            population.label, overlap=self.overlap, n_sources=self.n_sources, sizes=sizes, rng=seed
         )
 
     def population_omega(self, population: Population) -> Floats:
@@ -198,7 +198,7 @@ class MissingClasses(Setting):
         return ("without cats and dogs", UNBIASED)
 
     def scenario(self, population: Population, seed: int) -> Scenario:
-        return censored(population.label, hidden=self.hidden, sizes=self.sizes, seed=seed)
+        return censored(population.label, hidden=self.hidden, sizes=self.sizes, rng=seed)
 
     def population_omega(self, population: Population) -> Floats:
         return np.column_stack(
@@ -245,7 +245,7 @@ class Background(Setting):
             population.border,
             population.label,
             sizes=self.sizes,
-            seed=seed,
+            rng=seed,
             description="a source whose backgrounds go with what it shows, and an unbiased one",
         )
 
@@ -305,7 +305,7 @@ class Acquisition(Setting):
             population.label,
             decay=self.decay,
             sizes=falling_sizes(self.ratio, 8, self.total),
-            seed=seed,
+            rng=seed,
         )
 
     def population_omega(self, population: Population) -> Floats:

@@ -117,7 +117,7 @@ def _product(draw: Draw, run: int) -> Weighted:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnskewWarning)
         try:
-            return Weighted(draw.index, debias(draw.pool, bias, target, seed=run).weight)
+            return Weighted(draw.index, debias(draw.pool, bias, target, rng=run).weight)
         except UnskewError as error:
             return Weighted(draw.index, None, _first_sentence(error))
 
@@ -146,7 +146,7 @@ def _chosen(draw: Draw, run: int) -> Weighted:
         warnings.simplefilter("ignore", UnskewWarning)
         try:
             choice = choose_bias(
-                draw.pool, candidates, Target.uniform("label"), folds=FOLDS, check=False, seed=run
+                draw.pool, candidates, Target.uniform("label"), folds=FOLDS, check=False, rng=run
             )
         except UnskewError as error:
             return Weighted(draw.index, None, _first_sentence(error))

@@ -98,7 +98,7 @@ class BothBiases(Setting):
             population.border,
             population.label,
             sizes=self.sizes,
-            seed=seed,
+            rng=seed,
             description="class bias × brightness bias",
         )
 

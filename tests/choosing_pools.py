@@ -11,7 +11,7 @@ def tilted_pool(
     seed: int = 0, sizes: tuple[int, ...] = (400, 400), **columns: object
 ) -> unskew.Pool:
     """Source 0 is N(0, 1), source 1 is N(1, 1)."""
-    drawn = unskew.scenarios.tilts(sizes, theta=[[0.0], [1.0]], seed=seed)
+    drawn = unskew.scenarios.tilts(sizes, theta=[[0.0], [1.0]], rng=seed)
     return unskew.Pool.from_arrays(drawn.source.astype(str), x=drawn.features[:, 0], **columns)
 
 

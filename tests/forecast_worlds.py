@@ -46,7 +46,7 @@ def class_world(sizes: Any, seed: int, mix: Any = None) -> World:
     likely in the target.
     """
     mix = [[0.85, 0.1, 0.03, 0.02], [0.3, 0.4, 0.2, 0.1]] if mix is None else mix
-    scenario = unskew.scenarios.class_mixtures(mix, sizes=sizes, seed=seed)
+    scenario = unskew.scenarios.class_mixtures(mix, sizes=sizes, rng=seed)
     assert scenario.label is not None
     rng = np.random.default_rng(seed)
     X = _CENTRE[scenario.label] + 0.8 * rng.standard_normal((scenario.label.size, 3))
@@ -80,7 +80,7 @@ def tilt_world(
     """Gaussian features tilted away from the target N(0, I), of which there is an unlabelled
     sample.
     """
-    scenario = unskew.scenarios.tilts(n, theta=theta, seed=seed)
+    scenario = unskew.scenarios.tilts(n, theta=theta, rng=seed)
     assert scenario.features is not None
     rng = np.random.default_rng(seed + 1000)
     X = scenario.features

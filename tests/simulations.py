@@ -40,7 +40,7 @@ class DataSet:
         # The verdict on a small data set may be a warning; it is not what is measured here.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnskewWarning)
-            return unskew.debias(self.pool, self.bias, self.target, judge=False)
+            return unskew.debias(self.pool, self.bias, self.target, check_sample=False)
 
 
 Recipe = Callable[[Rng], DataSet]

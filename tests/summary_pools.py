@@ -40,7 +40,7 @@ def summary_of(
         weights,
         fit_check=fit_check,
         replicates=replicates,
-        seed=seed,
+        rng=seed,
         outcomes=outcomes,
         privacy=privacy,
     )

@@ -15,7 +15,7 @@ def draw(seed=0, n_k=(60, 90, 120), theta=THETA, group_size=None):
 
     The target is standard normal.
     """
-    scenario = tilts(n_k, theta=np.reshape(theta, (-1, 1)), group_size=group_size, seed=seed)
+    scenario = tilts(n_k, theta=np.reshape(theta, (-1, 1)), group_size=group_size, rng=seed)
     return scenario.features[:, 0], scenario.omega, scenario.source, scenario.group
 
 

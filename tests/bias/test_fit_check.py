@@ -328,7 +328,9 @@ def test_models_by_name_compare_their_own_features_and_the_label():
     pool = make_pool(
         source, x=rng.normal(size=150), z=rng.normal(size=150), label=text(rng.choice(2, 150))
     )
-    tilt = unskew.debias(pool, Tilt(["x"], reference="c"), unskew.Target.source("c"), judge=False)
+    tilt = unskew.debias(
+        pool, Tilt(["x"], reference="c"), unskew.Target.source("c"), check_sample=False
+    )
     assert [
         feature.feature
         for feature in unskew.check_fit(pool, Tilt(["x"]), weights=tilt, replicates=99).features

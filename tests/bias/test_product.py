@@ -292,7 +292,7 @@ def test_a_level_that_the_sample_does_not_have_has_no_mass_in_a_product():
     frame, sample = two_sources(), two_sources(120, seed=1)
     target = Target.sample(Pool.from_frame(sample[sample["label"] != "c"]))
     weights = debias(
-        Pool.from_frame(frame), Product(Strata("label"), Tilt(["x"])), target, judge=False
+        Pool.from_frame(frame), Product(Strata("label"), Tilt(["x"])), target, check_sample=False
     )
     assert weights.weight[(frame["label"] == "c").to_numpy()].sum() == 0
 

@@ -172,5 +172,5 @@ def test_impossible_classifiers_are_refused():
 
 def test_one_source_that_is_its_own_reference_needs_no_classifier():
     pool = Pool.from_frame(two_sources().query("source == 'p'"))
-    weights = debias(pool, Propensity(["x"], "boosting"), Target.source("p"), judge=False)
+    weights = debias(pool, Propensity(["x"], "boosting"), Target.source("p"), check_sample=False)
     np.testing.assert_allclose(weights.sample_weight, 1.0)

@@ -58,7 +58,8 @@ def test_without_images_to_judge_by_there_is_no_verdict():
     pool, sample = pools()
     assert debias(pool, Tilt(["x"]), Target.source("a")).estimation.resemblance is None
     assert (
-        debias(pool, Tilt(["x"]), Target.sample(sample), judge=False).estimation.resemblance is None
+        debias(pool, Tilt(["x"]), Target.sample(sample), check_sample=False).estimation.resemblance
+        is None
     )
     few = Pool(sample.frame.iloc[:30])
     with pytest.warns(

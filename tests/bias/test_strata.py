@@ -123,12 +123,12 @@ def test_several_attributes_numeric_bins_and_fewer_attributes_than_the_target():
 
 def test_the_margin_of_a_sample_counts_only_images_that_fit():
     pool, other = biased_pool(), biased_pool(1, 200)
-    plain = debias(pool, Strata("label"), Target.sample(other), judge=False)
+    plain = debias(pool, Strata("label"), Target.sample(other), check_sample=False)
     share = other.frame["label"].value_counts(normalize=True)
     np.testing.assert_allclose(
         plain.weight, post_stratified(pool.frame["label"], share), rtol=1e-12
     )
-    held = debias(pool, Strata("label"), Target.sample(other, holdout=0.5), judge=False)
+    held = debias(pool, Strata("label"), Target.sample(other, holdout=0.5), check_sample=False)
     fitted = held.estimation.fitted
     share = fitted.data.frame.iloc[fitted.data.n_pool :]["label"].value_counts(normalize=True)
     np.testing.assert_allclose(held.weight, post_stratified(pool.frame["label"], share), rtol=1e-12)

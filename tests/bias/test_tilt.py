@@ -115,7 +115,7 @@ def test_a_sample_is_left_out_by_the_rule(labelled):
     pool, sample = shifted_pool(), shifted_pool(7, 300, shift=0.0)
     frame = sample.frame.assign(source="phone")
     target = Target.sample(Pool(frame if labelled else frame.drop(columns="label")))
-    weights = debias(pool, Tilt(["x"]), target, judge=False)
+    weights = debias(pool, Tilt(["x"]), target, check_sample=False)
     fitted = weights.estimation.fitted
     omega = np.exp(fitted.profile.log_omega)
     whole = debias_weights(omega, fitted.data.source)
@@ -151,7 +151,7 @@ def test_a_reference_without_labels_says_what_is_assumed_of_them(share, said):
     ):
         notes = [
             note
-            for note in debias(pool, model, target, judge=False).describe().notes
+            for note in debias(pool, model, target, check_sample=False).describe().notes
             if "p(label)" in note
         ]
         assert len(notes) == bool(said)
@@ -180,7 +180,10 @@ def test_simply_dropping_the_rows_of_the_sample_would_be_wrong():
         pool, sample = shifted_pool(seed, 600, shift=1.0), shifted_pool(100 + seed, 800, shift=0.0)
         biased = Pool(pool.frame[pool.frame["source"] == "bright"])
         weights = debias(
-            biased, Tilt(["x"]), Target.sample(Pool(sample.frame.assign(source="t"))), judge=False
+            biased,
+            Tilt(["x"]),
+            Target.sample(Pool(sample.frame.assign(source="t"))),
+            check_sample=False,
         )
         fitted, x = weights.estimation.fitted, biased.frame["x"]
         by_rule.append(weights.mean(x).value)
@@ -274,7 +277,7 @@ def test_a_pool_of_one_source_and_a_source_of_one_image():
 def test_groups_of_the_pool_hold_beside_a_sample_without_groups():
     pool = shifted_pool(group=np.arange(600) // 3)
     sample = Pool(shifted_pool(9, 100, shift=0).frame)
-    fitted = debias(pool, Tilt(["x"]), Target.sample(sample), judge=False).estimation.fitted
+    fitted = debias(pool, Tilt(["x"]), Target.sample(sample), check_sample=False).estimation.fitted
     assert np.unique(fitted.data.fold_group[:600]).size == 200
     assert np.unique(fitted.data.fold_group[600:]).size == 100
     doubled = Pool(pd.concat([pool.frame, pool.frame.assign(id=pool.frame["id"] + 10_000)]))

@@ -95,7 +95,7 @@ class TestChoice:
         """A draw in which the simpler one takes the wrong source for unbiased, by little enough not
         to contradict the fact.
         """
-        drawn = unskew.scenarios.tilts([100, 100], theta=[[0.0], [0.2]], seed=11)
+        drawn = unskew.scenarios.tilts([100, 100], theta=[[0.0], [0.2]], rng=11)
         frame = unskew.Pool.from_arrays(drawn.source.astype(str), x=drawn.features[:, 0]).frame
         frame["side"] = np.where(frame["x"] > 0, "right", "left")
         known = unskew.Target.margins({"side": {"left": 0.5, "right": 0.5}})

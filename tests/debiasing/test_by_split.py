@@ -78,13 +78,15 @@ CASES = {
 def test_a_split_equal_to_train_gets_trains_weights(case):
     bias, target = CASES[case]
     pool = Pool(_twice(_frame(400, groups="group" in case)))
-    split = weigh_splits(pool, bias, target, judge=False)
+    split = weigh_splits(pool, bias, target, check_sample=False)
     assert split.train == "train"
     frame = split.frame().assign(split=pool.frame["split"], original=pool.frame["id"] % 10**6)
     train, copy = (
         frame[frame["split"] == name].set_index("original") for name in ("train", "copy")
     )
-    alone = unskew.debias(pool.take(pool.frame["split"] == "train"), bias, target, judge=False)
+    alone = unskew.debias(
+        pool.take(pool.frame["split"] == "train"), bias, target, check_sample=False
+    )
     np.testing.assert_array_equal(train["weight"], alone.weight)
     # The same numbers summed in another order.
     np.testing.assert_allclose(copy.loc[train.index, "weight"], train["weight"], rtol=1e-11, atol=0)
@@ -103,7 +105,7 @@ def test_a_split_equal_to_train_gets_trains_weights(case):
 @given(seed=st.integers(0, 10**6), by_group=st.booleans(), tilted=st.booleans())
 def test_with_strata_every_split_has_the_targets_shares(seed, by_group, tilted):
     frame = _frame(300, seed, groups=by_group)
-    pool = split_pool(Pool(frame), {"train": 0.6, "test": 0.4}, seed=seed)
+    pool = split_pool(Pool(frame), {"train": 0.6, "test": 0.4}, rng=seed)
     target = Target.margins({"label": MARGINS}, unit="group" if by_group else "image")
     bias = Product(Strata("label"), Tilt(["x"], reference="a")) if tilted else Strata("label")
     split = weigh_splits(pool, bias, target)

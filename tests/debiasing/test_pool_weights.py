@@ -239,7 +239,7 @@ def test_weights_beside_a_sample_are_the_same_from_the_solvers_rows_and_from_ome
         }
     )
     model = faint if drop else Product(faint, Tilt(["x"]))
-    weights = debias(pool, model, Target.sample(sample), judge=False)
+    weights = debias(pool, model, Target.sample(sample), check_sample=False)
     weight, log_total, log_normalizer = evaluate_fitted(weights.estimation.fitted)
     np.testing.assert_allclose(weights.weight, weight, rtol=1e-9, atol=0)
     np.testing.assert_allclose(weights.solution.log_normalizer, log_normalizer, rtol=1e-9)

@@ -13,7 +13,7 @@ from unskew.report.summary.summarize import summarize_run
 def test_the_fit_check_is_that_of_the_library() -> None:
     pool = unskew.Pool.from_frame(mixed_frame(120))
     weights = unskew.debias(pool, unskew.bias.Tilt(["x"], reference="camera 0"))
-    diagnostics = diagnose(pool, weights, replicates=0, seed=4)
+    diagnostics = diagnose(pool, weights, replicates=0, rng=4)
     summary = summarize_run(pool, weights, diagnostics)
     assert weights.estimation is not None
     model = weights.estimation.fitted

@@ -102,7 +102,7 @@ def test_streams_that_collapse_are_read_twice_only() -> None:
             type(self).passes += 1
             return super().__iter__()
 
-    scenario = unskew.scenarios.overlapping_classes(overlap=0.2, sizes=2000, seed=0)
+    scenario = unskew.scenarios.overlapping_classes(overlap=0.2, sizes=2000, rng=0)
     weights = unskew.debias_weights(Counting(scenario.omega_estimated, 1000), scenario.source)
     np.testing.assert_allclose(np.bincount(scenario.label, weights=weights.weight), 0.1, atol=1e-10)
     assert Counting.passes <= 3  # a look at the first block to open it, one to try, one to number

@@ -51,7 +51,7 @@ def _draw(y: Any, rng: Any) -> Any:
 
 def _label_shift(sizes: Any, seed: int) -> tuple[Any, Any, Any]:
     """Two sources with 90% and 60% of class 0; a target that has 20% of it."""
-    scenario = unskew.scenarios.class_mixtures([[0.9, 0.1], [0.6, 0.4]], sizes=sizes, seed=seed)
+    scenario = unskew.scenarios.class_mixtures([[0.9, 0.1], [0.6, 0.4]], sizes=sizes, rng=seed)
     assert scenario.label is not None
     return (
         _draw(scenario.label, np.random.default_rng(seed)),
@@ -321,7 +321,12 @@ def test_intervals_of_cross_fitted_scores_cover_the_mean_score_of_the_folds_mode
         X, y, source = _label_shift([150, 150], seed=seed)
         weighing = weigh_images(GivenImages(X, y, source), None, SHIFTED, None)
         held_out = cross_fit_scores(
-            LogisticRegression(), GivenImages(X, y, source), weighing, 5, copies=True, seed=0
+            LogisticRegression(),
+            GivenImages(X, y, source),
+            weighing,
+            5,
+            keep_copies_together=True,
+            seed=0,
         )
         cut_f = np.array(
             [-part.model.model.intercept_[0] / part.model.model.coef_[0, 0] for part in held_out]

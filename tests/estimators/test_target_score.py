@@ -348,7 +348,7 @@ def test_a_copy_in_another_fold_would_be_recognised() -> None:
     X, y = rng.standard_normal((150, 3)).repeat(2, axis=0), rng.integers(0, 2, 150).repeat(2)
     model = DebiasedClassifier(DecisionTreeClassifier(random_state=0))
     assert model.target_score(X, y).value < 0.65
-    assert model.target_score(X, y, copies=False).value > 0.8
+    assert model.target_score(X, y, keep_copies_together=False).value > 0.8
     with pytest.raises(DataError):
         model.target_score(X, y, cv=KFold(5, shuffle=True, random_state=0))
 
@@ -400,7 +400,7 @@ def test_a_class_that_one_fold_has_to_itself_is_refused() -> None:
     X, y = np.random.default_rng(0).normal(size=(60, 2)), np.zeros(60, dtype=int)
     y[7] = 1
     with refused(DataError, levels=["0"]):
-        DebiasedClassifier().target_score(X, y, copies=False)
+        DebiasedClassifier().target_score(X, y, keep_copies_together=False)
 
 
 def test_sources_may_be_given_by_position():

@@ -164,7 +164,7 @@ def test_intervals_cover_the_truth() -> None:
             }
         )
         predicted["prediction_b"] = np.where(better == y, "yes", "no")
-        evaluation = evaluate_predictions(frame, predicted, replicates=300, seed=trial)
+        evaluation = evaluate_predictions(frame, predicted, replicates=300, rng=trial)
         figures = dict(evaluation.overall.figures) | {
             "difference": evaluation.overall.difference["accuracy"]
         }

@@ -80,7 +80,7 @@ def test_only_ratios_of_weights_matter_and_no_order_of_rows() -> None:
 
 
 def test_impossible_options_are_errors(table: pd.DataFrame, predictions: pd.DataFrame) -> None:
-    for option, value in (("replicates", -1), ("level", 1.0), ("seed", -1)):
+    for option, value in (("replicates", -1), ("level", 1.0), ("rng", -1)):
         with refused(ConfigError, option=option, value=value):
             judge(table, predictions, **{option: value})
 

@@ -285,7 +285,9 @@ def test_copies_and_groups_stay_in_one_fold() -> None:
         )
     bare = Pool.from_arrays(source, label=label, x=X)
     assert (
-        forecast_gain(bare, Strata("label"), target, features=["x"], learner=tree, copies=True)
+        forecast_gain(
+            bare, Strata("label"), target, features=["x"], learner=tree, keep_copies_together=True
+        )
         .arm("naive")
         .held_out
         < 0.65
@@ -341,7 +343,9 @@ def test_columns_of_one_representation_keep_some_of_their_sizes() -> None:
     )
 
     def sizes(features: object) -> object:
-        return gather_probe_data(pool, features, scaling=None, copies=None).X.std(axis=0)
+        return gather_probe_data(pool, features, scaling=None, keep_copies_together=None).X.std(
+            axis=0
+        )
 
     rooted = scale_features(world.X, "fourth_root").std(axis=0)
     np.testing.assert_allclose(sizes(["x"]), rooted)  # type: ignore[arg-type]
@@ -401,7 +405,7 @@ def test_what_cannot_be_forecast_is_named(classes: tuple[World, Forecast]) -> No
 def test_it_takes_minutes_at_most_on_an_embedding_of_fifty_thousand() -> None:
     rng = np.random.default_rng(0)
     scenario = unskew.scenarios.overlapping_classes(
-        overlap=0.1, sizes=[25000, 12500, 7500, 3000, 2000], seed=0
+        overlap=0.1, sizes=[25000, 12500, 7500, 3000, 2000], rng=0
     )
     X = (
         rng.standard_normal((10, 384))[scenario.label] * 0.2 + rng.standard_normal((50000, 384))
@@ -409,7 +413,7 @@ def test_it_takes_minutes_at_most_on_an_embedding_of_fifty_thousand() -> None:
     pool = Pool.from_arrays(scenario.source.astype(str), label=scenario.label)
     begin = time.perf_counter()
     forecast = forecast_gain(
-        pool, Strata("label"), Target.uniform("label"), features=X, copies=False
+        pool, Strata("label"), Target.uniform("label"), features=X, keep_copies_together=False
     )
     assert forecast.verdict
     # Two cores of a busy machine; a quiet one needs about a minute.

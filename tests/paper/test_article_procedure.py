@@ -37,7 +37,7 @@ def test_exact_weights_with_class_counts_give_the_target_wherever_the_draw_is_co
 ) -> None:
     connected = 0
     for seed in range(4):
-        scenario = overlapping_classes(LABEL, overlap=overlap, seed=seed)
+        scenario = overlapping_classes(LABEL, overlap=overlap, rng=seed)
         weight = exact_weights(class_counts(scenario.label, scenario.source), scenario.source)
         if weight is not None:
             connected += 1
@@ -47,7 +47,7 @@ def test_exact_weights_with_class_counts_give_the_target_wherever_the_draw_is_co
 
 
 def test_a_draw_without_links_has_no_exact_weights_but_the_article_s_descent_runs() -> None:
-    scenario = overlapping_classes(LABEL, overlap=1e-6, seed=0)
+    scenario = overlapping_classes(LABEL, overlap=1e-6, rng=0)
     omega = class_counts(scenario.label, scenario.source)
     assert exact_weights(omega, scenario.source) is None
     assert article_weights(omega, scenario.source, seed=0, steps=50).sum() == pytest.approx(1.0)
@@ -57,7 +57,7 @@ def test_with_the_true_omega_the_error_falls_like_one_over_the_root_of_the_overl
     overlaps = [0.01, 0.04, 0.16]
     errors = []
     for overlap in overlaps:
-        draws = [overlapping_classes(LABEL, overlap=overlap, seed=seed) for seed in range(40)]
+        draws = [overlapping_classes(LABEL, overlap=overlap, rng=seed) for seed in range(40)]
         errors.append(np.mean([np.sum((_masses(draw) - 0.1) ** 2) for draw in draws]) ** 0.5)
     slope = np.polyfit(np.log(overlaps), np.log(errors), 1)[0]
     # -0.5 in theory, for overlaps that are small; 40 draws tell the root-mean-square error to a
@@ -74,7 +74,7 @@ def _masses(scenario: unskew.scenarios.Scenario) -> Floats:
 def test_the_article_s_descent_is_noise_at_small_overlap_and_fine_at_large() -> None:
     errors = {}
     for overlap in (0.005, 0.3):
-        draws = [overlapping_classes(LABEL, overlap=overlap, seed=seed) for seed in range(4)]
+        draws = [overlapping_classes(LABEL, overlap=overlap, rng=seed) for seed in range(4)]
         omegas = [class_counts(draw.label, draw.source) for draw in draws]
         weights = [
             article_weights(omega, draw.source, seed=seed)
@@ -89,12 +89,12 @@ def test_the_article_s_descent_is_noise_at_small_overlap_and_fine_at_large() -> 
 
 
 def test_on_a_connected_draw_it_is_the_library_s_sgd() -> None:
-    scenario = overlapping_classes(LABEL, overlap=0.2, seed=3)
+    scenario = overlapping_classes(LABEL, overlap=0.2, rng=3)
     omega = class_counts(scenario.label, scenario.source)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         expected = unskew.debias_weights(
-            omega, scenario.source, method="sgd", seed=5, max_steps=200
+            omega, scenario.source, method="sgd", rng=5, max_steps=200
         ).weight
     np.testing.assert_allclose(
         article_weights(omega, scenario.source, seed=5, steps=200), expected, rtol=1e-9
@@ -102,14 +102,14 @@ def test_on_a_connected_draw_it_is_the_library_s_sgd() -> None:
 
 
 def test_class_counts_are_what_a_scenario_calls_estimated() -> None:
-    scenario = overlapping_classes(LABEL, overlap=0.2, sizes=[900, 500, 300, 200, 100], seed=0)
+    scenario = overlapping_classes(LABEL, overlap=0.2, sizes=[900, 500, 300, 200, 100], rng=0)
     np.testing.assert_allclose(
         class_counts(scenario.label, scenario.source), scenario.omega_estimated, rtol=1e-12
     )
 
 
 def test_boxes_are_those_of_the_bias_model() -> None:
-    scenario = acquisition(_population(800), decay=0.2, seed=0)
+    scenario = acquisition(_population(800), decay=0.2, rng=0)
     assert scenario.features is not None
     pool = unskew.Pool.from_arrays(scenario.source.astype(str), f=scenario.features)
     fitted = unskew.bias.Box(["f_0", "f_1", "f_2"]).fit(pool)
@@ -118,7 +118,7 @@ def test_boxes_are_those_of_the_bias_model() -> None:
 
 def test_the_extra_factor_of_the_imbalanced_case_changes_no_exact_weight() -> None:
     population = _population()
-    scenario = acquisition(population, decay=0.5, sizes=geometric_sizes(4000, 8, 0.75), seed=0)
+    scenario = acquisition(population, decay=0.5, sizes=geometric_sizes(4000, 8, 0.75), rng=0)
     assert scenario.features is not None
     omega = boxes(scenario.features, scenario.source)
     factor = size_factors(scenario.features, scenario.source, population)
@@ -133,7 +133,7 @@ def test_the_extra_factor_of_the_imbalanced_case_changes_no_exact_weight() -> No
 
 
 def test_as_published_the_descent_comes_to_the_solution_given_time_and_overlap() -> None:
-    scenario = overlapping_classes(LABEL, overlap=0.5, seed=0)
+    scenario = overlapping_classes(LABEL, overlap=0.5, rng=0)
     omega = class_counts(scenario.label, scenario.source)
     # The slowest mode shrinks by 1 - 0.1 · 0.069 a step.
     assert (
@@ -145,7 +145,7 @@ def test_as_published_the_descent_comes_to_the_solution_given_time_and_overlap()
 
 def test_as_published_acquisition_weighs_the_first_images_of_the_first_source_only() -> None:
     sizes = geometric_sizes(4000, 8, 0.75)
-    scenario = acquisition(_population(), decay=0.5, sizes=sizes, seed=0)
+    scenario = acquisition(_population(), decay=0.5, sizes=sizes, rng=0)
     assert scenario.features is not None
     weight = last_source_weights(boxes(scenario.features, scenario.source), scenario.source, seed=0)
     assert weight.sum() == pytest.approx(1.0)
@@ -181,7 +181,7 @@ def test_the_soft_box_comes_close_to_the_true_omega(decay: float, factor: float 
     from paper.acquisition_experiments import channel_distance, soft_box_weights
 
     population = _population(5000)
-    scenario = acquisition(population, decay=decay, seed=0)
+    scenario = acquisition(population, decay=decay, rng=0)
     assert scenario.features is not None
     weights = {
         "naive": np.full(5000, 1 / 5000),

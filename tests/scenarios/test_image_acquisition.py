@@ -37,7 +37,7 @@ def test_omega_is_one_in_the_bin_and_falls_with_the_distance() -> None:
 
 def test_normalizers_are_population_means_and_draws_follow_omega() -> None:
     x = population()
-    scenario = acquisition(x, decay=0.2, sizes=[3000] * 8, seed=1)
+    scenario = acquisition(x, decay=0.2, sizes=[3000] * 8, rng=1)
     omega = soft_bins(x, 0.2)
     np.testing.assert_allclose(scenario.normalizer, omega.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(scenario.omega, omega[scenario.index], rtol=1e-12)
@@ -54,7 +54,7 @@ def test_true_omega_brings_the_features_back_to_the_population() -> None:
         x,
         decay=0.1,
         sizes=np.round(8000 * 0.75 ** np.arange(8) / np.sum(0.75 ** np.arange(8))).astype(int),
-        seed=2,
+        rng=2,
     )
     weights = unskew.debias_weights(scenario.omega, scenario.source)
     for j in range(3):
@@ -67,7 +67,7 @@ def test_true_omega_brings_the_features_back_to_the_population() -> None:
 
 def test_censored_weights_have_the_closed_form_of_nested_sets() -> None:
     label = np.random.default_rng(0).integers(0, 10, 5000)
-    scenario = censored(label, hidden=[3, 5], sizes=[4500, 500], seed=0)
+    scenario = censored(label, hidden=[3, 5], sizes=[4500, 500], rng=0)
     assert not np.isin(scenario.label[scenario.source == 0], [3, 5]).any()
     assert scenario.normalizer[0] == pytest.approx(np.mean(~np.isin(label, [3, 5])))
     weights = unskew.debias_weights(scenario.omega, scenario.source)
@@ -81,29 +81,29 @@ def test_censored_weights_have_the_closed_form_of_nested_sets() -> None:
     ("call", "facts"),
     [
         (
-            lambda: acquisition(np.ones(4), decay=1, seed=0),
+            lambda: acquisition(np.ones(4), decay=1, rng=0),
             {"option": "features", "value": [4]},
         ),
         (
-            lambda: acquisition(np.full((4, 2), np.nan), decay=1, seed=0),
+            lambda: acquisition(np.full((4, 2), np.nan), decay=1, rng=0),
             {"option": "features", "value": [4, 2]},
         ),
-        (lambda: acquisition(np.ones((4, 2)), decay=0, seed=0), {"option": "decay", "value": 0}),
+        (lambda: acquisition(np.ones((4, 2)), decay=0, rng=0), {"option": "decay", "value": 0}),
         (
-            lambda: acquisition(population(50), np.zeros(3), decay=1, seed=0),
+            lambda: acquisition(population(50), np.zeros(3), decay=1, rng=0),
             {"option": "label", "value": [3]},
         ),
         (
-            lambda: acquisition(np.ones((9, 1)), decay=1, sizes=[1, 2, 3], seed=0),
+            lambda: acquisition(np.ones((9, 1)), decay=1, sizes=[1, 2, 3], rng=0),
             {"option": "sizes", "value": [1, 2, 3]},
         ),
         (
-            lambda: censored([0, 1], hidden=[2], sizes=[1, 1], seed=0),
+            lambda: censored([0, 1], hidden=[2], sizes=[1, 1], rng=0),
             {"option": "hidden", "levels": ["2"]},
         ),
-        (lambda: censored([0, 1], hidden=[0, 1], sizes=[1, 1], seed=0), {"option": "hidden"}),
+        (lambda: censored([0, 1], hidden=[0, 1], sizes=[1, 1], rng=0), {"option": "hidden"}),
         (
-            lambda: censored([0, 1], np.ones((3, 1)), hidden=[0], sizes=[1, 1], seed=0),
+            lambda: censored([0, 1], np.ones((3, 1)), hidden=[0], sizes=[1, 1], rng=0),
             {"option": "features", "value": [3, 1]},
         ),
     ],

@@ -15,7 +15,7 @@ _EDGES = (0.1, 0.4, 0.7, 1.0)
 
 def test_every_source_is_uniform_on_its_own_set() -> None:
     """Kolmogorov-Smirnov at 1e-4, four fixed draws."""
-    scenario = nested_sets(8000, edges=_EDGES, seed=0)
+    scenario = nested_sets(8000, edges=_EDGES, rng=0)
     for k, edge in enumerate(_EDGES):
         assert (
             stats.kstest(
@@ -26,7 +26,7 @@ def test_every_source_is_uniform_on_its_own_set() -> None:
 
 
 def test_omega_is_the_indicator_of_the_set() -> None:
-    scenario = nested_sets(3000, edges=_EDGES, seed=1)
+    scenario = nested_sets(3000, edges=_EDGES, rng=1)
     np.testing.assert_array_equal(
         scenario.omega, (scenario.features < np.array(_EDGES)).astype(float)
     )
@@ -37,7 +37,7 @@ def test_truths_under_the_target() -> None:
     """Ω_k = edge_k, and the moments of a uniform variable, by numerical integration over a fine
     grid of the target.
     """
-    scenario = nested_sets(40, edges=_EDGES, seed=2)
+    scenario = nested_sets(40, edges=_EDGES, rng=2)
     grid = (np.arange(1_000_000) + 0.5) / 1_000_000
     np.testing.assert_allclose(
         [np.mean(grid < edge) for edge in _EDGES], scenario.normalizer, atol=1e-6
@@ -85,7 +85,7 @@ def test_closed_form_minimises_the_objective(sizes: list[int], seed: int) -> Non
     """Tolerance 1e-5: a gradient below 1e-8 over the curvature of these problems (about 1e-2)
     leaves about 1e-6.
     """
-    scenario = nested_sets(sizes, edges=_EDGES, seed=seed)
+    scenario = nested_sets(sizes, edges=_EDGES, rng=seed)
     closed = nested_sets_solution(scenario.label, scenario.source)
     weight_n, normalizer_k = _minimise_objective(scenario.omega, scenario.source)
     np.testing.assert_allclose(closed.weight, weight_n, rtol=1e-5)
@@ -101,7 +101,7 @@ def test_closed_form_satisfies_the_equations_of_a_solution(sizes: list[int], see
     """Σ π = 1, πᵀω = Ω and n π_i Σ_k λ_k ω_ik/Ω_k = 1 in every row; or no solution because the
     overlap graph is not connected.
     """
-    scenario = nested_sets(sizes, edges=np.arange(1, len(sizes) + 1) / len(sizes), seed=seed)
+    scenario = nested_sets(sizes, edges=np.arange(1, len(sizes) + 1) / len(sizes), rng=seed)
     connected = all(np.any(scenario.label[scenario.source > k] <= k) for k in range(len(sizes) - 1))
     if not connected:
         with pytest.raises(OverlapError) as caught:
@@ -133,7 +133,7 @@ def test_estimates_approach_the_truth() -> None:
     """With 400,000 images Ω̂_k is within 5 standard errors of edge_k; the standard error of log
     Ω̂_1 here is below 0.004.
     """
-    scenario = nested_sets(400_000, edges=_EDGES, seed=9)
+    scenario = nested_sets(400_000, edges=_EDGES, rng=9)
     closed = nested_sets_solution(scenario.label, scenario.source)
     np.testing.assert_allclose(np.log(closed.normalizer), scenario.log_normalizer, atol=0.02)
 
@@ -141,6 +141,6 @@ def test_estimates_approach_the_truth() -> None:
 def test_impossible_settings_are_refused() -> None:
     for edges in ([0.5, 0.4, 1.0], [0.2, 0.9], [0.0, 1.0], []):
         with refused(ConfigError, option="edges", value=list(edges)):
-            nested_sets(100, edges=edges, seed=0)
+            nested_sets(100, edges=edges, rng=0)
     with refused(ConfigError, option="stratum"):
         nested_sets_solution([1, 0], [0, 1])

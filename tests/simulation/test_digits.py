@@ -123,7 +123,7 @@ def test_the_forecast_of_a_trial_is_that_of_logistic_regression(trial: demo.Tria
         "learner": LogisticRegression(max_iter=2000),
         "folds": 3,
         "check": False,
-        "seed": 3,
+        "rng": 3,
         "progress": False,
     }
     with threadpool_limits(1):

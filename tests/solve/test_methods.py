@@ -18,9 +18,9 @@ def test_sgd_follows_the_article_and_claims_no_more_than_it_has() -> None:
     """At overlap 0.01 the article's 4000 steps end far from the solution, and the estimate says how
     far.
     """
-    scenario = overlapping_classes(overlap=0.01, sizes=10_000, seed=0)
+    scenario = overlapping_classes(overlap=0.01, sizes=10_000, rng=0)
     exact = unskew.solve_normalizers(scenario.omega_estimated, scenario.source)
-    sgd = unskew.solve_normalizers(scenario.omega_estimated, scenario.source, method="sgd", seed=1)
+    sgd = unskew.solve_normalizers(scenario.omega_estimated, scenario.source, method="sgd", rng=1)
     assert sgd.status is unskew.Status.PRESCRIBED
     assert not sgd.converged
     assert sgd.n_steps == 4000
@@ -86,7 +86,7 @@ def test_overlap_below_double_precision_is_said() -> None:
 @pytest.mark.parametrize("by", ["rows", "columns", "both"])
 @pytest.mark.parametrize("streamed", [False, True])
 def test_extreme_scales_change_nothing(by: str, streamed: bool) -> None:
-    scenario = tilts(300, n_sources=3, dim=2, seed=0)
+    scenario = tilts(300, n_sources=3, dim=2, rng=0)
     rng = np.random.default_rng(0)
     n = scenario.source.size
     row = rng.uniform(-300, 300, n) * np.log(10) if by != "columns" else np.zeros(n)
@@ -121,7 +121,7 @@ def test_plain_omega_of_extreme_size(power: int) -> None:
 
 
 def test_nested_sets_have_a_closed_form() -> None:
-    scenario = nested_sets([50, 80, 200], seed=0)
+    scenario = nested_sets([50, 80, 200], rng=0)
     weights = unskew.debias_weights(scenario.omega, scenario.source)
     closed = nested_sets_solution(scenario.label, scenario.source)
     np.testing.assert_allclose(weights.weight, closed.weight, rtol=1e-9)
@@ -140,7 +140,7 @@ def test_relative_normalizer_and_shapes() -> None:
 
 
 def test_true_omega_recovers_true_normalizers() -> None:
-    scenario = tilts(4000, n_sources=3, dim=2, seed=0)
+    scenario = tilts(4000, n_sources=3, dim=2, rng=0)
     solution = unskew.solve_normalizers(scenario.log_omega, scenario.source, log=True)
     weights = unskew.debias_weights(scenario.log_omega, scenario.source, log=True)
     stderr = np.sqrt(np.diag(weights.covariance()))

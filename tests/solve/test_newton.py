@@ -25,7 +25,7 @@ def pymbar() -> object:
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_normalizers_agree_with_pymbar(pymbar, seed: int) -> None:
-    scenario = unskew.scenarios.tilts(400, n_sources=4, dim=2, seed=seed)
+    scenario = unskew.scenarios.tilts(400, n_sources=4, dim=2, rng=seed)
     order = np.argsort(scenario.source, kind="stable")
     # The default, steps below 1e-12, is never reached on some processors: rounding is in the way.
     protocol = ({"method": "adaptive", "tol": 1e-10, "options": {}},)

@@ -183,7 +183,7 @@ def test_class_counts_give_the_target_distribution_exactly(overlap: float) -> No
     """The article's 4.2 with ω̂ = class counts: π ∝ p_target(y)/N_y at every overlap at which the
     draw is connected.
     """
-    scenario = unskew.scenarios.overlapping_classes(overlap=overlap, sizes=10_000, seed=3)
+    scenario = unskew.scenarios.overlapping_classes(overlap=overlap, sizes=10_000, rng=3)
     weights = unskew.debias_weights(
         scenario.omega_estimated, scenario.source, start=np.random.default_rng(0).normal(size=5)
     )

@@ -18,7 +18,7 @@ OF_EVERY_SOLVE = {
     "throw": True,
     "jobs": None,
 }
-OF_OMEGA = {"log": False, "names": None, "start": None, "seed": 0}
+OF_OMEGA = {"log": False, "names": None, "start": None, "rng": 0}
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_the_signature_and_the_docstring_show_every_option(function, expected) -
         ("tol", float("nan")),
         ("max_steps", 0),
         ("jobs", 0),
-        ("seed", -1),
+        ("rng", -1),
         ("start", [float("inf"), 0.0]),
     ],
 )
@@ -89,6 +89,6 @@ def test_debias_follows_the_options() -> None:
     with refused(unskew.ConvergenceError, option="tol", value=1e-14):
         unskew.debias(pool, model, **few)
     assert unskew.debias(pool, model, throw=False, **few).solution.status.name == "MAX_STEPS"
-    draws = [unskew.debias(pool, model, method="sgd", seed=seed).weight for seed in (1, 1, 2)]
+    draws = [unskew.debias(pool, model, method="sgd", rng=seed).weight for seed in (1, 1, 2)]
     np.testing.assert_array_equal(draws[0], draws[1])
     assert np.abs(draws[0] - draws[2]).max() > 0

@@ -61,10 +61,10 @@ def test_the_remainders_of_many_small_strata_do_not_all_go_to_train():
 def test_no_group_and_no_copy_is_divided_and_the_order_of_rows_does_not_matter(seed, links):
     groups, copies = links
     pool = _pool(120, seed, groups, copies)
-    split = split_pool(pool, {"train": 0.6, "test": 0.4}, seed=seed)
+    split = split_pool(pool, {"train": 0.6, "test": 0.4}, rng=seed)
     check_splits(split)
     shuffled = pool.take(np.random.default_rng(seed).permutation(len(pool)))
-    again = split_pool(shuffled, {"train": 0.6, "test": 0.4}, seed=seed)
+    again = split_pool(shuffled, {"train": 0.6, "test": 0.4}, rng=seed)
     pd.testing.assert_series_equal(
         split.frame.set_index("id")["split"],
         again.frame.set_index("id")["split"].loc[split.frame["id"]],
@@ -81,7 +81,7 @@ def test_with_groups_a_stratum_is_off_by_less_than_its_largest_unit(seed, n, n_g
     pool = Pool.from_arrays(["one"] * group.size, label=label, group=group)
     shares = {"train": 0.5, "validation": 0.3, "test": 0.2}
     try:
-        frame = split_pool(pool, shares, seed=seed).frame
+        frame = split_pool(pool, shares, rng=seed).frame
     except DataError:
         return  # a handful of groups may leave a split empty, which is said
     for _, stratum in frame.groupby("label"):
@@ -92,9 +92,7 @@ def test_with_groups_a_stratum_is_off_by_less_than_its_largest_unit(seed, n, n_g
 
 def test_another_seed_is_another_split_and_the_same_seed_the_same():
     pool = _pool(300)
-    first, again, other = (
-        split_pool(pool, seed=seed).frame["split"].tolist() for seed in (1, 1, 2)
-    )
+    first, again, other = (split_pool(pool, rng=seed).frame["split"].tolist() for seed in (1, 1, 2))
     assert first == again
     assert first != other
 
@@ -122,7 +120,7 @@ def test_chains_of_groups_and_copies_stay_together():
         content=["1", "2", "2", "3", None, None, np.nan, "4"],
     )
     for seed in range(10):
-        split = split_pool(pool, {"train": 0.5, "test": 0.5}, seed=seed).frame["split"]
+        split = split_pool(pool, {"train": 0.5, "test": 0.5}, rng=seed).frame["split"]
         assert split[:4].nunique() == 1
         assert (
             split == "train"

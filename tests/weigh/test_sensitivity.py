@@ -230,7 +230,7 @@ def test_the_error_of_an_end_is_that_of_a_mean_with_the_changed_weights(cells: i
 
 
 def test_with_factor_1_the_interval_is_that_of_the_weights() -> None:
-    drawn = tilts(1500, n_sources=3, group_size=5, seed=1)
+    drawn = tilts(1500, n_sources=3, group_size=5, rng=1)
     weights = unskew.debias_weights(drawn.omega, drawn.source, group=drawn.group)
     value_n = drawn.features[:, 0]
     estimate = weights.mean(value_n, level=0.9)
@@ -244,7 +244,7 @@ def test_the_error_of_an_end_is_the_jackknife_of_the_bound_itself() -> None:
     """Delete one image, solve again, bound again: the linearisation that fixes c misses nothing of
     first order.
     """
-    drawn = tilts(150, theta=[[0.0], [0.8]], seed=3)
+    drawn = tilts(150, theta=[[0.0], [0.8]], rng=3)
     value_n = drawn.features[:, 0] ** 2
     weights = unskew.debias_weights(drawn.omega, drawn.source)
     found = bound_weights_mean(weights, value_n, 2.0)
@@ -278,7 +278,7 @@ def test_the_interval_holds_the_range_of_the_population() -> None:
 
 
 def test_the_safe_factor_is_where_the_interval_reaches_the_threshold() -> None:
-    drawn = tilts(2000, n_sources=3, seed=2)
+    drawn = tilts(2000, n_sources=3, rng=2)
     weights = unskew.debias_weights(drawn.omega, drawn.source)
     value_n = drawn.features[:, 0]
     found = bound_weights_mean(weights, value_n, 1.5, threshold=-0.5)
@@ -374,7 +374,7 @@ def test_bad_input(change, error, facts) -> None:
 
 def test_values_in_another_order_than_the_weights_are_refused() -> None:
     pd = pytest.importorskip("pandas")
-    drawn = tilts(100, n_sources=2, seed=0)
+    drawn = tilts(100, n_sources=2, rng=0)
     weights = unskew.debias_weights(drawn.omega, drawn.source, id=np.arange(100) + 7)
     values = pd.Series(drawn.features[:, 0], index=weights.id)
     assert bound_weights_mean(weights, values).value == pytest.approx(weights.mean(values).value)

@@ -96,7 +96,7 @@ def test_estimated_noise_is_that_of_repeated_draws():
     for seed in range(250):
         pool, target = tilted_pool(seed)
         z_n = pool.frame["z"].to_numpy()
-        weights = unskew.debias(pool, Tilt(["z"]), target, judge=False)
+        weights = unskew.debias(pool, Tilt(["z"]), target, check_sample=False)
         means.append([weights.weight @ z_n, z_n.mean()])
         found = noise_beside_pool(weights, z_n[:, None])
         noises.append([found.weighted[0], found.pooled[0], found.shared[0]])
@@ -134,7 +134,7 @@ def test_of_many_images_some_tell_the_noise(model, within, monkeypatch):
         z_n = np.concatenate([rng.triangular(0, 1, 1, 9000), rng.triangular(0, 0, 1, 8000)])
         pool, target = Pool.from_arrays(np.repeat(["high", "low"], [9000, 8000]), z=z_n), None
     z_n = pool.frame["z"].to_numpy()
-    weights = unskew.debias(pool, model, target, judge=False)
+    weights = unskew.debias(pool, model, target, check_sample=False)
     value_nj = np.column_stack([z_n, z_n > 0.5])
     every = noise_beside_pool(weights, value_nj)
     monkeypatch.setattr("unskew.weigh.pool_comparison._ENOUGH", 6000)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Floats, Ints, Pool, Target
+from unskew.records.arrays import Randomness, seed_of
 from unskew.records.levels import level_text
 from unskew.records.target import THE_TARGET
 
@@ -207,7 +208,7 @@ class Bias(ABC):
     # source cannot select is an error.
     may_exclude: ClassVar[bool] = False
 
-    def fit(self, pool: Pool, target: Target | None = None, *, seed: int = 0) -> FittedBias:
+    def fit(self, pool: Pool, target: Target | None = None, *, rng: Randomness = 0) -> FittedBias:
         """Learn from the pool what the model leaves open; c(z) comes from ``target`` if needed."""
         from unskew.bias.fitting import fit_parts
 
@@ -224,7 +225,7 @@ class Bias(ABC):
                 option="target",
                 value=repr(target),
             )
-        return fit_parts(self, self.parts, pool, target, seed=seed)
+        return fit_parts(self, self.parts, pool, target, seed=seed_of(rng))
 
     @property
     def parts(self) -> tuple[Bias, ...]:

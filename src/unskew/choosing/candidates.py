@@ -220,7 +220,7 @@ def evaluate_candidate(
     start = Candidate(name, model)
     is_sample = folds.target is not None and folds.target.kind == "sample"
     weights, failure, notes = _attempt(
-        lambda: debias(folds.pool, model, folds.target, seed=seed, judge=is_sample)
+        lambda: debias(folds.pool, model, folds.target, rng=seed, check_sample=is_sample)
     )
     if weights is None:
         return replace(start, failure=f"it cannot be fitted: {failure}")

@@ -195,7 +195,7 @@ def score_memberships(model: Bias, folds: Folds, *, seed: int = 0) -> Membership
         # Warnings about the model come once, from the fit to all images.
         warnings.simplefilter("ignore")
         for pool, target, rows in folds.split():
-            fitted = model.fit(pool, target, seed=seed)
+            fitted = model.fit(pool, target, rng=seed)
             own_r[rows] = own_membership(fitted, folds.frame.iloc[rows], folds.source[rows])
     value_r = np.where(
         folds.scored, np.log((1.0 - DELTA) * own_r + DELTA * share_k[folds.source]), np.nan

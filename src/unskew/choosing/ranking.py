@@ -17,6 +17,7 @@ from unskew.choosing.membership_score import make_folds
 from unskew.choosing.target_distance import known_facts, restricted_facts
 from unskew.errors import ConfigError, DataError
 from unskew.records import Pool, Target
+from unskew.records.arrays import Randomness, seed_of
 
 if TYPE_CHECKING:
     from unskew.bias.base import Bias
@@ -31,7 +32,7 @@ def choose_bias(
     folds: int = 5,
     baseline: bool = True,
     check: bool = True,
-    seed: int = 0,
+    rng: Randomness = 0,
 ) -> BiasChoice:
     """Rank bias models by how well they tell the source of images they were not fitted on.
 
@@ -62,7 +63,7 @@ def choose_bias(
     folds : number of folds F; groups, and exact copies of an image, stay in one.
     baseline : compare with naive pooling, too (ω = 1 for all).
     check : compute the p-value of `unskew.check_fit` for each candidate.
-    seed : of folds and fits.
+    rng : an int or a NumPy Generator, of folds and fits.
 
     Returns
     -------
@@ -79,13 +80,14 @@ def choose_bias(
     Examples
     --------
     >>> import unskew
-    >>> drawn = unskew.scenarios.tilts([600, 600], theta=[[0.0], [1.0]], seed=0)
+    >>> drawn = unskew.scenarios.tilts([600, 600], theta=[[0.0], [1.0]], rng=0)
     >>> pool = unskew.Pool.from_arrays(drawn.source.astype(str), x=drawn.features[:, 0])
     >>> candidates = [unskew.bias.Tilt(["x"]), unskew.bias.Tilt(["x"], degree=2)]
     >>> choice = unskew.choose_bias(pool, candidates, unskew.Target.source("0"))
     >>> choice.name
     'Tilt(x)'
     """
+    seed = seed_of(rng)
     _check_arguments(pool, target, facts, folds)
     named = name_candidates(candidates, pool, baseline)
     split = make_folds(pool, target, folds, seed)

@@ -123,7 +123,7 @@ def evaluate_model(
         "by": by or (),
         "positive": positive,
         "replicates": replicates,
-        "seed": seed,
+        "rng": seed,
     }
     of_images: dict[str, Any] = {"arm": arm, "save": save}
     of_predictions: dict[str, Any] = {

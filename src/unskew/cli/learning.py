@@ -93,8 +93,8 @@ def rehearse_sources(
     """
     from unskew.cli import terminal
     from unskew.files.plain_json import write_json
+    from unskew.runs.forecast import rehearse_inputs
     from unskew.runs.inputs import load_config, read_inputs
-    from unskew.runs.probing import rehearse_inputs
 
     with remarks(quiet):
         config = load_config(configuration, seed=seed, jobs=jobs)

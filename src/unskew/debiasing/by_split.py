@@ -14,6 +14,7 @@ from unskew.debiasing.pool_weights import debias
 from unskew.debiasing.train_fit import SplitOutcome, TrainFit, masses_text
 from unskew.errors import DataError, UnskewError, first_few
 from unskew.records import Floats, Ints, Pool, Target, Weights
+from unskew.records.arrays import Randomness, seed_of
 from unskew.records.levels import level_text
 from unskew.solve.options import SolverOptions, shows_options
 from unskew.splits.assignment import check_splits
@@ -138,9 +139,9 @@ def weigh_splits(
     bias: Bias,
     target: Target | None = None,
     *,
-    seed: int = 0,
+    rng: Randomness = 0,
     max_uncovered: float = 0.2,
-    judge: bool = True,
+    check_sample: bool = True,
     **options: Unpack[SolverOptions],
 ) -> SplitWeights:
     """Fit the bias model on train by `unskew.debias`, and weigh every split to the same target.
@@ -151,7 +152,7 @@ def weigh_splits(
     in the split are named with their mass, and the rest of the target is taken for 1. Facts: a
     split that is equal to train gets train's weights (except that `Propensity` judges the images it
     was fitted on by models that did not see them, and that images of train may be held out to
-    judge); without splits these are the weights of `unskew.debias`.
+    check_sample); without splits these are the weights of `unskew.debias`.
 
     Images that the model leaves out (beyond what their own source selects; outside the target; in a
     stratum of no mass, or one that train has no image of) get weight 0 and are counted.
@@ -160,13 +161,14 @@ def weigh_splits(
     ----------
     pool : the images; train is the split called train, else the largest. Without a column ``split``
         the pool is one split.
-    bias, target, seed, max_uncovered, judge : as for `unskew.debias`.
+    bias, target, seed, max_uncovered, check_sample : as for `unskew.debias`.
     **options
     """
+    seed = seed_of(rng)
     settings: dict[str, Any] = {
-        "seed": seed,
+        "rng": seed,
         "max_uncovered": max_uncovered,
-        "judge": judge,
+        "check_sample": check_sample,
         **options,
     }
     ids = pool.frame["id"].to_numpy()

@@ -122,10 +122,10 @@ def _weak_among(
     return overlap.message if overlap.verdict == "weak" else ""
 
 
-def judge_target(weights: Weights, max_uncovered: float, *, judge: bool) -> Weights:
+def judge_target(weights: Weights, max_uncovered: float, *, check_sample: bool) -> Weights:
     """Add the verdict of families that are positive everywhere, and of a sample of the target.
 
-    ``judge``: let a classifier try to tell the sample from the weighted pool.
+    ``check_sample``: let a classifier try to tell the sample from the weighted pool.
     """
     from unskew.bias.resemblance import compare_with_target
 
@@ -137,7 +137,7 @@ def judge_target(weights: Weights, max_uncovered: float, *, judge: bool) -> Weig
         overlap = judge_positive(overlap, weights.weight[fitted.row])
     has_sample = fitted.judge is not None or fitted.data.sample is not None
     resemblance = None
-    if judge and has_sample:
+    if check_sample and has_sample:
         resemblance = compare_with_target(fitted, weights.weight[fitted.row])
     if resemblance is not None and resemblance.unlike > max_uncovered:
         raise CoverageError(
@@ -195,7 +195,7 @@ def weigh_fitted(
     *,
     seed: int = 0,
     max_uncovered: float = 1.0,
-    judge: bool = True,
+    check_sample: bool = True,
     solver: SolverOptions | None = None,
 ) -> Weights:
     """Weigh the pool under a fitted model, with verdict and errors.
@@ -225,7 +225,7 @@ def weigh_fitted(
         rows=solved.rows if solved is not None and fitted.omega_is_known else None,
         estimation=estimation,
     )
-    return judge_target(weights, max_uncovered, judge=judge)
+    return judge_target(weights, max_uncovered, check_sample=check_sample)
 
 
 def _groups(pool: Pool) -> tuple[Any, Any] | None:
@@ -251,7 +251,7 @@ def _solve_fitted(pool: Pool, fitted: FittedBias, seed: int, solver: SolverOptio
         names=data.names,
         group=pool.frame["group"] if is_grouped else None,
         start=fitted.profile.u[0] if read_options(solver).method == "newton" else None,
-        seed=seed,
+        rng=seed,
         **solver,
     )
 

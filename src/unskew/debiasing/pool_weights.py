@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 from unskew.debiasing.fitted_weights import weigh_fitted
 from unskew.errors import ConfigError, DataError, UnskewWarning
 from unskew.records import Pool, Target, Weights
+from unskew.records.arrays import Randomness, seed_of
 from unskew.solve.options import SolverOptions, read_options, shows_options
 
 if TYPE_CHECKING:
@@ -20,9 +21,9 @@ def debias(
     bias: Bias,
     target: Target | None = None,
     *,
-    seed: int = 0,
+    rng: Randomness = 0,
     max_uncovered: float = 0.2,
-    judge: bool = True,
+    check_sample: bool = True,
     **options: Unpack[SolverOptions],
 ) -> Weights:
     """Fit the bias model on the pool, evaluate it, solve, and give every image one weight.
@@ -41,10 +42,10 @@ def debias(
     bias : what is known about the selection: a model of `unskew.bias`.
     target : what is known about the population; None where the model needs nothing (`Known`,
         `Subpopulation`, `Box`, `SoftBox`).
-    seed : of folds, permutations, held-out images and the batches of "sgd".
+    rng : an int or a NumPy Generator, of folds, permutations, held-out images and the batches of "sgd".
     max_uncovered : with a sample of the target, the largest share of its images that no source may
         resemble; more is a `CoverageError`.
-    judge : with a sample of the target, let a classifier try to tell it from the weighted pool
+    check_sample : with a sample of the target, let a classifier try to tell it from the weighted pool
         (``weights.estimation.resemblance``).
     **options
 
@@ -62,6 +63,7 @@ def debias(
     >>> unskew.debias(pool, unskew.bias.Strata("label"), target).weight.round(12).tolist()
     [0.4, 0.4, 0.1, 0.1]
     """
+    seed = seed_of(rng)
     from unskew.bias.fitting import fit_parts
 
     _check_arguments(pool, bias, target, max_uncovered)
@@ -69,7 +71,12 @@ def debias(
     _warn_if_unused(bias, target)
     fitted = fit_parts(bias, bias.parts, pool, target, seed=seed)
     return weigh_fitted(
-        pool, fitted, seed=seed, max_uncovered=max_uncovered, judge=judge, solver=options
+        pool,
+        fitted,
+        seed=seed,
+        max_uncovered=max_uncovered,
+        check_sample=check_sample,
+        solver=options,
     )
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from unskew.bias.fit_check import FitCheck, check_fit
 from unskew.errors import ConfigError, UnskewError
 from unskew.records import Diagnostics, Floats, Ints, OutcomeRange, Pool, Weights
+from unskew.records.arrays import Randomness, seed_of
 from unskew.report.summary.column_balance import ShownDistribution, balance_rows, show_distribution
 from unskew.report.summary.privacy import check_privacy
 from unskew.report.summary.record import BalanceRow, Privacy
@@ -304,7 +305,7 @@ def diagnose(
     fit_check: FitCheck | None = None,
     replicates: int | None = None,
     privacy: Privacy = "full",
-    seed: int = 0,
+    rng: Randomness = 0,
 ) -> Diagnostics:
     """Test the fit, estimate both error bars of the normalizers, and bound target means.
 
@@ -320,8 +321,9 @@ def diagnose(
         long; 0: none.
     privacy : of the report to come; with "aggregate", outcomes that it would withhold are not
         chosen by default.
-    seed : of the bootstrap and of `check_fit`.
+    rng : an int or a NumPy Generator, of the bootstrap and of `check_fit`.
     """
+    seed = seed_of(rng)
     check_privacy(privacy)
     if replicates is not None and replicates < 0:
         raise ConfigError(

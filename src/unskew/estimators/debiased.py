@@ -195,7 +195,7 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         attributes: Any = None,
         scoring: Any = None,
         cv: Any = 5,
-        copies: bool = True,
+        keep_copies_together: bool = True,
         level: float = 0.95,
     ) -> Estimate:
         """Estimate the score on the target from held-out images of the biased sources.
@@ -226,7 +226,7 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             accuracy, or R² for a regressor.
         cv : number of folds; a scikit-learn splitter, each image in one test set; or None: the
             fitted estimator is scored on these images, which it must not have seen in ``fit``.
-        copies : images with identical X are copies of one another and stay in one fold, as groups
+        keep_copies_together : images with identical X are copies of one another and stay in one fold, as groups
             always do. False where equal X does not mean the same image (a few coarse features).
         level : of the interval.
         """
@@ -241,7 +241,13 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         warn_if_not_the_target(weighing)
         model = self.estimator_ if cv is None else self._inner()
         held_out = cross_fit_scores(
-            model, images, weighing, cv, copies=copies, seed=seed, n_jobs=self.n_jobs
+            model,
+            images,
+            weighing,
+            cv,
+            keep_copies_together=keep_copies_together,
+            seed=seed,
+            n_jobs=self.n_jobs,
         )
         return score_images(held_out, scoring, weighing, level)
 

@@ -71,7 +71,7 @@ def cross_fit_scores(
     weighing: TargetWeights,
     cv: Any,
     *,
-    copies: bool,
+    keep_copies_together: bool,
     seed: int,
     n_jobs: int | None = None,
 ) -> list[HeldOut]:
@@ -86,7 +86,7 @@ def cross_fit_scores(
     if cv is None:
         rows = np.arange(n)
         return [HeldOut(rows, Remembering(model, images.X), y_n)]
-    unit_n = join_units(n, images.group, find_copies(images.X) if copies else None)
+    unit_n = join_units(n, images.group, find_copies(images.X) if keep_copies_together else None)
     fold_n = _folds(cv, images, unit_n, weighing, seed)
     folds = range(int(fold_n.max()) + 1)
     trains = [np.flatnonzero(fold_n != fold) for fold in folds]

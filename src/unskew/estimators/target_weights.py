@@ -150,7 +150,7 @@ def _debias(
             value=target.kind,
         )
     return debias(
-        pool, Strata() if bias is None else bias, target, max_uncovered=max_uncovered, seed=seed
+        pool, Strata() if bias is None else bias, target, max_uncovered=max_uncovered, rng=seed
     )
 
 

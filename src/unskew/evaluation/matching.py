@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ALL = "all"
+# The note on weights without splits.
+NO_SPLITS = (
+    "These weights have no splits: images that the model was trained on are judged, too, if there "
+    "are any, which flatters it."
+)
 _TRAIN = ("train", "training")
 _TEST = ("test", "testing")
 
@@ -207,11 +212,7 @@ def choose_images(table: pd.DataFrame, split: str | None) -> Judged:
                 option="split",
                 value=split,
             )
-        note = (
-            "These weights have no splits: images that the model was trained on are judged, too, "
-            "if there are any, which flatters it."
-        )
-        return _judged(table, every_n, "all images", note)
+        return _judged(table, every_n, "all images", NO_SPLITS)
     text_n = splits.map(level_text).to_numpy(dtype=object)
     names = list(dict.fromkeys(sorted(text_n.tolist())))
     if split == ALL:

@@ -25,6 +25,7 @@ from unskew.evaluation.matching import (
 from unskew.evaluation.subgroups import View, make_views, withhold_cells
 from unskew.files.plain_json import json_value
 from unskew.records import Ints
+from unskew.records.arrays import Randomness, seed_of
 from unskew.records.levels import level_text
 from unskew.records.target import TARGET_OF_NUMBERS, THE_TARGET
 
@@ -142,7 +143,7 @@ def evaluate_predictions(
     private: bool = False,
     replicates: int = 1000,
     level: float = 0.95,
-    seed: int = 0,
+    rng: Randomness = 0,
 ) -> Evaluation:
     """Estimate a model's metrics on the target from predictions and weights, with intervals.
 
@@ -178,9 +179,10 @@ def evaluate_predictions(
         missing one is an error.
     allow_extra : ignore predictions of unknown images; otherwise they are an error.
     private : withhold cells of fewer than ten groups (images), and what would give them away.
-    replicates, level, seed : of the intervals; 0 replicates: none.
+    replicates, level, rng : of the intervals; 0 replicates: none.
     """
-    _check_options(replicates, level, seed)
+    seed = seed_of(rng)
+    _check_options(replicates, level)
     table = check_weights(weights_table)
     judged = choose_images(table, split)
     tables = [read_predictions(model) for model in (predictions, second) if model is not None]
@@ -261,7 +263,7 @@ def _judged_images(judged: Judged, case: Case) -> JudgedImages:
     )
 
 
-def _check_options(replicates: int, level: float, seed: int) -> None:
+def _check_options(replicates: int, level: float) -> None:
     if replicates < 0:
         raise ConfigError(
             f"the number of replicates is 0 (no intervals) or more; got {replicates}.",
@@ -275,8 +277,6 @@ def _check_options(replicates: int, level: float, seed: int) -> None:
             option="level",
             value=level,
         )
-    if seed < 0:
-        raise ConfigError(f"a seed is 0 or more; got {seed}.", option="seed", value=seed)
 
 
 def _attributes_of(judged: Judged, attributes: pd.DataFrame) -> pd.DataFrame:

@@ -34,6 +34,7 @@ from unskew.forecasting.record import (
 from unskew.forecasting.sentences import compare_arms, points, recommend
 from unskew.learn.probe import Scaling, scale_features
 from unskew.records import Floats, Ints, Pool, Target, Weights
+from unskew.records.arrays import Randomness, seed_of
 
 if TYPE_CHECKING:
     from unskew.bias.base import Bias
@@ -63,10 +64,10 @@ def forecast_gain(
     folds: int = 5,
     ridge: float = 3e-3,
     scaling: Scaling | None = None,
-    copies: bool | None = None,
+    keep_copies_together: bool | None = None,
     check: bool = True,
     max_uncovered: float = 0.2,
-    seed: int = 0,
+    rng: Randomness = 0,
     progress: bool | None = None,
     **solver: Unpack[SolverOptions],
 ) -> Forecast:
@@ -103,10 +104,10 @@ def forecast_gain(
     ridge, scaling : of the probe (`fit_probe`, `scale_features`). Scaling None: "fourth_root" for a
         matrix and for the numbered columns of one representation (embedding_0, …), "standard" for
         columns of different kinds.
-    copies : images whose features are identical are copies of one image; None: where there are at
+    keep_copies_together : images whose features are identical are copies of one image; None: where there are at
         least eight features.
     check : let `unskew.check_fit` object.
-    seed : of folds and fits.
+    rng : an int or a NumPy Generator, of folds and fits.
     progress : None shows a bar on terminals.
 
     Returns
@@ -126,11 +127,18 @@ def forecast_gain(
     >>> forecast.verdict, forecast.gain.value > 0.1
     ('reweight', True)
     """
+    seed = seed_of(rng)
     asked = check_arms(arms, own or {})
     # Of "all", those that lack something are left out; one that is named must be made.
     lenient = "all" in arms
     trained, called = find_learner(learner, ridge)
-    data = gather_probe_data(pool, features, scaling=scaling, copies=copies, scaled=learner is None)
+    data = gather_probe_data(
+        pool,
+        features,
+        scaling=scaling,
+        keep_copies_together=keep_copies_together,
+        scaled=learner is None,
+    )
     # What `check_fit` looks at does not depend on the learner.
     X_nd = (
         data.X
@@ -194,7 +202,7 @@ def _weigh(
         bias,
         target,
         max_uncovered=max_uncovered,
-        seed=seed,
+        rng=seed,
         **solver,
     )
     if not check:

@@ -59,7 +59,12 @@ class ProbeData:
 
 
 def gather_probe_data(
-    pool: Pool, features: Any, *, scaling: Scaling | None, copies: bool | None, scaled: bool = True
+    pool: Pool,
+    features: Any,
+    *,
+    scaling: Scaling | None,
+    keep_copies_together: bool | None,
+    scaled: bool = True,
 ) -> ProbeData:
     """Gather features as a matrix, labels as codes, and units.
 
@@ -70,17 +75,20 @@ def gather_probe_data(
     scaling : of `scale_features`. None: "fourth_root" for a matrix and for the numbered columns of
         one representation (embedding_0, embedding_1, …), whose sizes mean something relative to one
         another; "standard" for columns of different kinds.
-    copies : images whose features are identical are copies of one image; None: only where there are
+    keep_copies_together : images whose features are identical are copies of one image; None: only where there are
         at least eight features. The same ``content`` always means copies.
     scaled : False: unscaled features, for learners that scale them themselves.
     """
     X_nd = _matrix(pool, features)
     classes, label_n = read_classes(pool)
-    if copies is None:
-        copies = X_nd.shape[1] >= _ENOUGH_FEATURES
+    if keep_copies_together is None:
+        keep_copies_together = X_nd.shape[1] >= _ENOUGH_FEATURES
     group_n = pool.frame["group"].to_numpy() if "group" in pool.frame.columns else None
     unit_n = join_units(
-        len(pool), group_n, content_codes(pool.frame), find_copies(X_nd) if copies else None
+        len(pool),
+        group_n,
+        content_codes(pool.frame),
+        find_copies(X_nd) if keep_copies_together else None,
     )
     order_n = np.argsort(pool.frame["id"].astype(str).to_numpy(dtype=object), kind="stable")
     if scaled:

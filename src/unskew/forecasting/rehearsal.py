@@ -36,7 +36,7 @@ from unskew.forecasting.record import HitJudge, TargetMean, bounded, kish, plain
 from unskew.forecasting.rehearsal_record import Rehearsal, SourceRehearsal, judge_rehearsal
 from unskew.learn.probe import Scaling
 from unskew.records import Floats, Ints, Pool, Target, Weights
-from unskew.records.arrays import log_sums
+from unskew.records.arrays import Randomness, log_sums, seed_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,9 +56,9 @@ def rehearse(
     folds: int = 5,
     ridge: float = 3e-3,
     scaling: Scaling | None = None,
-    copies: bool | None = None,
+    keep_copies_together: bool | None = None,
     max_uncovered: float = 0.2,
-    seed: int = 0,
+    rng: Randomness = 0,
     progress: bool | None = None,
 ) -> Rehearsal:
     """Test the bias model: weight the others to each source, and compare prediction with truth.
@@ -81,7 +81,7 @@ def rehearse(
     target : your target, where `Strata` takes its attributes and bins from it.
     features : what the probe learns from, as for `unskew.forecast_gain`.
     learner : a scikit-learn classifier that takes weights; None: the linear probe.
-    folds, ridge, scaling, copies, max_uncovered, seed, progress : as for `unskew.forecast_gain`.
+    folds, ridge, scaling, keep_copies_together, max_uncovered, seed, progress : as for `unskew.forecast_gain`.
 
     Returns
     -------
@@ -98,6 +98,7 @@ def rehearse(
     >>> unskew.rehearse(pool, unskew.bias.Strata("label"), features=["x"]).verdict
     'transfers'
     """
+    seed = seed_of(rng)
     if len(pool.names) < 2:
         raise DataError(
             "a rehearsal takes each source as the target of the others, but there is one source "
@@ -105,7 +106,13 @@ def rehearse(
             source=pool.names[0],
         )
     trained, called = find_learner(learner, ridge)
-    data = gather_probe_data(pool, features, scaling=scaling, copies=copies, scaled=learner is None)
+    data = gather_probe_data(
+        pool,
+        features,
+        scaling=scaling,
+        keep_copies_together=keep_copies_together,
+        scaled=learner is None,
+    )
     stage = _Stage(
         pool, _without_reference(bias, target), data, trained, folds, max_uncovered, seed
     )
@@ -204,7 +211,7 @@ class _Stage:
         reads_label = any("label" in part.columns for part in self.bias.parts)
         sample = Pool(sample.frame if reads_label else sample.frame.drop(columns="label"))
         weights = debias(
-            rest, self.bias, Target.sample(sample), max_uncovered=self.max_uncovered, seed=self.seed
+            rest, self.bias, Target.sample(sample), max_uncovered=self.max_uncovered, rng=self.seed
         )
         mean, cautions = target_mean(weights, self.data.take(others).unit)
         return _Weighted(weights.weight, mean, tuple(cautions))
@@ -247,7 +254,7 @@ class _Stage:
     @cached_property
     def _all(self) -> Weights:
         """The model fitted to all sources, for families that need nothing but them."""
-        return debias(self.pool, self.bias, None, max_uncovered=self.max_uncovered, seed=self.seed)
+        return debias(self.pool, self.bias, None, max_uncovered=self.max_uncovered, rng=self.seed)
 
     @cached_property
     def _log_omega(self) -> Floats:

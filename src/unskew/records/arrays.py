@@ -47,7 +47,7 @@ def seed_of(rng: Randomness) -> int:
         raise ConfigError(
             f"rng must be an integer, 0 or more, or a numpy.random.Generator; got {value!r}.",
             option="rng",
-            value=repr(value),
+            value=value if type(value) is int else repr(value),
         )
     return int(value)
 

@@ -64,7 +64,7 @@ def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run:
             inputs.pool,
             inputs.bias,
             inputs.target,
-            seed=config.engine.seed,
+            rng=config.engine.seed,
             max_uncovered=config.solve.max_uncovered,
             **solve,
         )
@@ -77,7 +77,7 @@ def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run:
         pool,
         weights.weights,
         outcomes=_outcomes(pool, config.report.outcomes),
-        seed=config.engine.seed,
+        rng=config.engine.seed,
         privacy=config.report.privacy,
     )
     summary = summarize_run(

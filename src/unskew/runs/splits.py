@@ -56,7 +56,7 @@ def write_splits(
             levels=splits,
         )
     by = None if inputs.target is None or not inputs.target.by else list(inputs.target.by)
-    frame = split_pool(inputs.pool, shares, by=by, seed=config.engine.seed).frame
+    frame = split_pool(inputs.pool, shares, by=by, rng=config.engine.seed).frame
     columns = [name for name in ("id", "source", "path", "split") if name in frame.columns]
     with written_whole(output) as temporary:
         frame[columns].to_csv(temporary, index=False)

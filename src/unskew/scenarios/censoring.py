@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError
 from unskew.records import Ints
+from unskew.records.arrays import Randomness, seed_of
 from unskew.scenarios.image_acquisition import draw_from_population
 from unskew.scenarios.scenario import Scenario
 
@@ -19,7 +20,7 @@ def censored(
     *,
     hidden: Collection[object],
     sizes: Sequence[int] | Ints,
-    seed: int | np.random.Generator,
+    rng: Randomness | np.random.Generator,
 ) -> Scenario:
     """Draw two sources: 0 never shows the labels in ``hidden``, 1 is an unbiased sample.
 
@@ -36,18 +37,19 @@ def censored(
     features : (N, p) of the population, carried along; None if there are none.
     hidden : the labels that source 0 never shows; not all of them.
     sizes : (n_0, n_1).
-    seed : of the draw.
+    rng : an int or a NumPy Generator, of the draw.
 
     Examples
     --------
     >>> import numpy as np
     >>> label = np.repeat(["cat", "dog", "ship", "truck"], 250)
-    >>> scenario = censored(label, hidden=["cat", "dog"], sizes=[900, 100], seed=0)
+    >>> scenario = censored(label, hidden=["cat", "dog"], sizes=[900, 100], rng=0)
     >>> scenario.normalizer.round(12).tolist()
     [0.5, 1.0]
     >>> bool(np.isin(scenario.label[scenario.source == 0], [0, 1]).any())
     False
     """
+    seed = seed_of(rng)
     label_n = np.asarray(label)
     unknown = sorted(
         {str(value) for value in hidden} - {str(value) for value in np.unique(label_n)}
@@ -76,7 +78,7 @@ def censored(
         feature_np,
         label_n,
         sizes=sizes,
-        seed=seed,
+        rng=seed,
         description=f"a source that never shows {len(set(hidden))} of {np.unique(label_n).size} "
         "labels, and an unbiased one",
     )

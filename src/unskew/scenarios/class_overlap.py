@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError
 from unskew.records import Ints
+from unskew.records.arrays import Randomness, seed_of
 from unskew.scenarios.scenario import Scenario, repeat_codes, split_sizes
 
 _IMAGES_PER_SOURCE = 1000  # drawn when neither sizes nor a population says how many
@@ -21,7 +22,7 @@ def overlapping_classes(
     n_sources: int = 5,
     n_classes: int | None = None,
     sizes: int | Sequence[int] | Ints | None = None,
-    seed: int | np.random.Generator,
+    rng: Randomness | np.random.Generator,
 ) -> Scenario:
     """Draw sources of their own classes and, with probability ``overlap``, of the next one's.
 
@@ -40,7 +41,7 @@ def overlapping_classes(
     n_classes : M; by default 10, or the largest label + 1.
     sizes : total number of images, or one number for each source; by default as many as there are
         labels (1000 K without labels).
-    seed : of the draw.
+    rng : an int or a NumPy Generator, of the draw.
 
     Returns
     -------
@@ -50,10 +51,11 @@ def overlapping_classes(
 
     Examples
     --------
-    >>> scenario = overlapping_classes(overlap=0.2, sizes=[600, 300, 100, 100, 100], seed=0)
+    >>> scenario = overlapping_classes(overlap=0.2, sizes=[600, 300, 100, 100, 100], rng=0)
     >>> scenario.omega.shape, scenario.sizes.tolist(), scenario.normalizer.tolist()
     ((1200, 5), [600, 300, 100, 100, 100], [1.0, 1.0, 1.0, 1.0, 1.0])
     """
+    seed = seed_of(rng)
     if not 0.0 <= overlap <= 1.0:
         raise ConfigError(
             f"overlap is a probability, between 0 and 1; got {overlap}.",
@@ -80,7 +82,7 @@ def overlapping_classes(
         probability_km,
         label,
         sizes=sizes,
-        seed=seed,
+        rng=seed,
         description=f"{n_sources} sources, {n_classes} classes, each source shares {overlap:g} of "
         "its images with the next one's classes",
     )
@@ -91,7 +93,7 @@ def class_mixtures(
     label: npt.ArrayLike | None = None,
     *,
     sizes: int | Sequence[int] | Ints,
-    seed: int | np.random.Generator,
+    rng: Randomness | np.random.Generator,
     description: str | None = None,
 ) -> Scenario:
     """Draw class y of source k with probability p_k(y), then an image of it, with replacement.
@@ -102,7 +104,7 @@ def class_mixtures(
     label : classes 0 … M−1 of a population of images, whose distribution is the target; None for a
         uniform target without images.
     sizes : total number of images, or one number for each source.
-    seed : of the draw.
+    rng : an int or a NumPy Generator, of the draw.
     description : one line; a default is made.
 
     Returns
@@ -111,6 +113,7 @@ def class_mixtures(
         With ω_k(y) = p_k(y)/p(y), hence Ω_k = Σ_y p(y) ω_k(y) = 1 exactly. Rows are ordered by
         source.
     """
+    seed = seed_of(rng)
     probability_km = np.asarray(probability, dtype=np.float64)
     if (
         probability_km.ndim != 2

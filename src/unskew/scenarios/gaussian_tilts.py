@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError
 from unskew.records import Floats, Ints
+from unskew.records.arrays import Randomness, seed_of
 from unskew.scenarios.scenario import Scenario, repeat_codes, split_sizes
 
 
@@ -21,7 +22,7 @@ def tilts(
     spread: float = 1.0,
     group_size: int | None = None,
     group_sd: float = 0.7,
-    seed: int | np.random.Generator,
+    rng: Randomness | np.random.Generator,
 ) -> Scenario:
     """Draw sources tilted from a standard Gaussian.
 
@@ -42,14 +43,15 @@ def tilts(
     group_size : images in a group (the last group of a source may be smaller); None for independent
         images.
     group_sd : τ in [0, 1].
-    seed : of the draw.
+    rng : an int or a NumPy Generator, of the draw.
 
     Examples
     --------
-    >>> scenario = tilts(600, theta=[[0.0, 0.0], [1.0, -1.0]], seed=0)
+    >>> scenario = tilts(600, theta=[[0.0, 0.0], [1.0, -1.0]], rng=0)
     >>> scenario.log_normalizer.tolist(), scenario.features.shape
     ([0.0, 1.0], (600, 2))
     """
+    seed = seed_of(rng)
     theta_kd = (
         _even_tilts(n_sources, dim, spread)
         if theta is None

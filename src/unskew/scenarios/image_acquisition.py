@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError
 from unskew.records import Floats, Ints
+from unskew.records.arrays import Randomness, seed_of
 from unskew.scenarios.scenario import Scenario, repeat_codes, split_sizes
 
 
@@ -21,7 +22,7 @@ def acquisition(
     *,
     decay: float,
     sizes: int | Sequence[int] | Ints | None = None,
-    seed: int | np.random.Generator,
+    rng: Randomness | np.random.Generator,
 ) -> Scenario:
     """Draw sources that see their own bin of the features fully, and less of what is far from it.
 
@@ -38,7 +39,7 @@ def acquisition(
     label : (N,) of the population, carried along; None if there are none.
     decay : γ > 0, the ℓ1 distance at which ω falls to zero.
     sizes : total number of images, or one number for each of the 2^d sources; by default N.
-    seed : of the draw.
+    rng : an int or a NumPy Generator, of the draw.
 
     Returns
     -------
@@ -50,10 +51,11 @@ def acquisition(
     --------
     >>> import numpy as np
     >>> population = np.random.default_rng(0).uniform(size=(1000, 2))
-    >>> scenario = acquisition(population, decay=0.1, sizes=[400, 300, 200, 100], seed=0)
+    >>> scenario = acquisition(population, decay=0.1, sizes=[400, 300, 200, 100], rng=0)
     >>> scenario.omega.shape, bool(np.all(scenario.omega[np.arange(1000), scenario.source] > 0))
     ((1000, 4), True)
     """
+    seed = seed_of(rng)
     feature_np = np.asarray(features, dtype=np.float64)
     if (
         feature_np.ndim != 2
@@ -78,7 +80,7 @@ def acquisition(
         feature_np,
         label,
         sizes=feature_np.shape[0] if sizes is None else sizes,
-        seed=seed,
+        rng=seed,
         description=f"{omega_nk.shape[1]} sources, each with its own bin of {feature_np.shape[1]} "
         f"features, falling off over {decay:g}",
     )
@@ -108,13 +110,14 @@ def draw_from_population(
     label: npt.ArrayLike | None,
     *,
     sizes: int | Sequence[int] | Ints,
-    seed: int | np.random.Generator,
+    rng: Randomness | np.random.Generator,
     description: str,
 ) -> Scenario:
     """Draw n_k images for each source with probability ω_ik/Σ_j ω_jk, with replacement.
 
     The population is finite, and the target is uniform over it.
     """
+    seed = seed_of(rng)
     n_population, n_sources = omega_nk.shape
     label_n = None if label is None else np.asarray(label)
     if label_n is not None and label_n.shape != (n_population,):

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, OverlapError
 from unskew.records import Floats, Ints
+from unskew.records.arrays import Randomness, seed_of
 from unskew.scenarios.scenario import Scenario, repeat_codes, split_sizes
 
 
@@ -20,7 +21,7 @@ def nested_sets(
     n: int | Sequence[int] | Ints,
     *,
     edges: Sequence[float] | Floats = (0.2, 0.5, 1.0),
-    seed: int | np.random.Generator,
+    rng: Randomness | np.random.Generator,
 ) -> Scenario:
     """Draw sources that are uniform on A_1 ⊂ A_2 ⊂ … ⊂ A_K, where A_k = [0, edge_k).
 
@@ -33,7 +34,7 @@ def nested_sets(
     ----------
     n : total number of images, or one number for each source.
     edges : (K,) increasing, the last one 1.
-    seed : of the draw.
+    rng : an int or a NumPy Generator, of the draw.
 
     Returns
     -------
@@ -43,10 +44,11 @@ def nested_sets(
 
     Examples
     --------
-    >>> scenario = nested_sets([50, 50, 100], edges=[0.2, 0.5, 1.0], seed=0)
+    >>> scenario = nested_sets([50, 50, 100], edges=[0.2, 0.5, 1.0], rng=0)
     >>> scenario.normalizer.round(12).tolist(), scenario.target_mean["features"].tolist()
     ([0.2, 0.5, 1.0], [0.5])
     """
+    seed = seed_of(rng)
     edge_k = np.asarray(edges, dtype=np.float64)
     mass_k = np.diff(edge_k, prepend=0.0)
     if edge_k.ndim != 1 or edge_k.size == 0 or mass_k.min() <= 0 or edge_k[-1] != 1.0:

@@ -137,7 +137,7 @@ def simulate_overlapping_classes(
         )
     size_k = _sizes(sizes, ratio, len(population), n_sources)
     scenario = overlapping_classes(
-        code_n, overlap=overlap, n_sources=n_sources, n_classes=len(levels), sizes=size_k, seed=seed
+        code_n, overlap=overlap, n_sources=n_sources, n_classes=len(levels), sizes=size_k, rng=seed
     )
     return Simulation(
         kind="overlapping-classes",
@@ -186,7 +186,7 @@ def simulate_acquisition(
             columns=lacking,
         )
     size_k = _sizes(sizes, ratio, len(population), 2 ** len(columns))
-    scenario = acquisition(feature_nd, decay=decay, sizes=size_k, seed=seed)
+    scenario = acquisition(feature_nd, decay=decay, sizes=size_k, rng=seed)
     return Simulation(
         kind="acquisition",
         settings={
@@ -231,7 +231,7 @@ def simulate_censored(
         n = [large, n - large]
     size_k = _sizes(n, 1.0, len(population), 2)
     hidden_codes = [levels.index(label) for label in hidden]
-    scenario = censored(code_n, hidden=hidden_codes, sizes=size_k, seed=seed)
+    scenario = censored(code_n, hidden=hidden_codes, sizes=size_k, rng=seed)
     assert scenario.index is not None
     is_shown_n = ~np.isin(code_n, hidden_codes)
     return Simulation(

@@ -301,7 +301,7 @@ def forecast_trial(seed: int) -> tuple[float, float]:
         ridge=1.0 / len(pool),
         scaling="none",
         check=False,
-        seed=seed,
+        rng=seed,
         progress=False,
     )
     naive, debiased = forecast.arms

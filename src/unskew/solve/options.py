@@ -17,6 +17,7 @@ import numpy.typing as npt
 from unskew.engine.threads import available_jobs
 from unskew.errors import ConfigError, did_you_mean
 from unskew.records import Floats
+from unskew.records.arrays import Randomness, seed_of
 from unskew.solve.sgd import STEPS
 
 P = ParamSpec("P")
@@ -43,7 +44,7 @@ class OmegaOptions(SolverOptions, total=False):
     log: bool
     names: Sequence[object] | None
     start: npt.ArrayLike | None
-    seed: int
+    rng: Randomness
 
 
 _MEANING = {
@@ -59,7 +60,7 @@ _MEANING = {
     "DataFrame,\n        else the sorted names in ``source``).",
     "start": '(K,) u to start from (default: the solution of a subsample for "newton", a random '
     'draw\n        for "sgd").',
-    "seed": 'for the subsample of "newton", the batches and the random start of "sgd".',
+    "rng": 'an int or a NumPy Generator, for the subsample of "newton", the batches and the random start of "sgd".',
 }
 
 
@@ -75,7 +76,7 @@ class Options:
     log: bool = False
     names: Sequence[object] | None = None
     start: npt.ArrayLike | None = None
-    seed: int = 0
+    rng: Randomness = 0
 
     def __post_init__(self) -> None:
         if self.method not in get_args(Method):
@@ -105,12 +106,8 @@ class Options:
                 option="jobs",
                 value=self.jobs,
             )
-        if not hasattr(self.seed, "__index__") or self.seed < 0:
-            raise ConfigError(
-                f"seed must be an integer, 0 or more; got {self.seed!r}.",
-                option="seed",
-                value=self.seed,
-            )
+        # A Generator is asked once: the options of a solve stay the same.
+        object.__setattr__(self, "rng", seed_of(self.rng))
         if self.start_k is not None and not np.all(np.isfinite(self.start_k)):
             raise ConfigError(
                 "start must hold finite numbers, one log(share/normalizer) for each source; got "
@@ -118,6 +115,11 @@ class Options:
                 option="start",
                 value=self.start_k.tolist(),
             )
+
+    @property
+    def seed(self) -> int:
+        """The seed that ``rng`` stands for."""
+        return seed_of(self.rng)
 
     @property
     def most_steps(self) -> int:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Floats, Ints, Pool
+from unskew.records.arrays import Randomness, seed_of
 from unskew.records.levels import MISSING, level_text
 from unskew.splits.folds import join_units
 
@@ -34,7 +35,7 @@ def split_pool(
     shares: Mapping[str, float] = DEFAULT_SHARES,
     *,
     by: str | Sequence[str] | None = None,
-    seed: int = 0,
+    rng: Randomness = 0,
     overwrite: bool = False,
 ) -> Pool:
     """Add a column ``split`` to the pool that keeps what belongs together on one side.
@@ -55,7 +56,7 @@ def split_pool(
     by : attributes, apart from the source, in which splits shall be alike; default: the label, if
         there is one. Of lists (several labels for an image) every combination is a stratum, and
         every label by itself is assigned evenly. Numbers with many values are cut at quantiles.
-    seed : another seed is another split.
+    rng : an int or a NumPy Generator, another seed is another split.
     overwrite : replace a split that the pool already has; otherwise that is an error.
 
     Examples
@@ -67,6 +68,7 @@ def split_pool(
     >>> frame.groupby("split")["group"].nunique().to_dict()
     {'test': 2, 'train': 3}
     """
+    seed = seed_of(rng)
     names, share_s = _checked_shares(shares)
     if "split" in pool.frame.columns and not overwrite:
         raise ConfigError(

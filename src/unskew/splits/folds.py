@@ -153,7 +153,7 @@ def check_folds(tests: list[Ints], unit_n: Ints) -> Ints:
         raise DataError(
             "cv puts images of one group, or exact copies of an image, into different folds "
             f"({split} cases), so a model would be judged on what it has seen. Use a splitter by "
-            "group, or cv=5; pass copies=False where equal X does not mean the same image.",
+            "group, or cv=5; pass keep_copies_together=False where equal X does not mean the same image.",
             option="cv",
             count=split,
         )
@@ -171,7 +171,7 @@ def _too_few(n_folds: int, n_units: int, n: int) -> ConfigError:
     return ConfigError(
         f"{n_folds} folds need at least as many units, but the {n} images form {n_units} groups of "
         "images that belong together (the same group, or identical X). Use fewer folds, or "
-        "copies=False where equal X does not mean the same image.",
+        "keep_copies_together=False where equal X does not mean the same image.",
         option="cv",
         value=n_folds,
         limit=n_units,

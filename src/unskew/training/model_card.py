@@ -17,8 +17,7 @@ from unskew.files.plain_json import json_value
 from unskew.report.page.tables import MISSING, show_count, show_number, show_share
 from unskew.report.summary.privacy import PRIVACY_RULE
 from unskew.training.folder import ARMS_FOLDER
-from unskew.training.preparation import Preparation
-from unskew.training.scores import Scores
+from unskew.training.result import Preparation, Scores
 
 if TYPE_CHECKING:
     from unskew.learn.trained_model import TrainedModel

@@ -13,20 +13,22 @@ import numpy.typing as npt
 
 from unskew.config.run_config import RunConfig, read_config
 from unskew.errors import ConfigError, DataError, InvalidConfigError, did_you_mean, first_few
+from unskew.evaluation.matching import NO_SPLITS
 from unskew.evaluation.predictions import Evaluation, evaluate_predictions
 from unskew.files.atomic import written_whole
 from unskew.files.fingerprints import find_versions, fingerprint_file, fingerprint_pool
 from unskew.forecasting.probe_data import read_classes
 from unskew.records import Floats, Pool
+from unskew.records.arrays import Randomness
 from unskew.runs.evaluate import run_rules
 from unskew.runs.inputs import find_user_modules
 from unskew.runs.output import features_table, write_frame
 from unskew.sources.discovery import find_sources
 from unskew.sources.readers import read_sources
-from unskew.training.arms import adjust_scores
 from unskew.training.folder import ARMS_FOLDER, check_models, read_record
+from unskew.training.inputs import adjust_scores
 from unskew.training.projections import represent_alike
-from unskew.training.scores import prediction_frame
+from unskew.training.result import prediction_frame
 
 _ALL = "all images"
 _NO_WEIGHTS = (
@@ -45,7 +47,7 @@ def evaluate_images(
     by: Sequence[str] = (),
     positive: str | None = None,
     replicates: int = 1000,
-    seed: int = 0,
+    rng: Randomness = 0,
     jobs: int | None = None,
     progress: bool | None = None,
 ) -> Evaluation:
@@ -88,7 +90,7 @@ def evaluate_images(
         bins=bins,
         positive=positive,
         replicates=replicates,
-        seed=seed,
+        rng=rng,
         regression=False,
         private=private,
     )
@@ -232,7 +234,7 @@ def _with_origin(evaluation: Evaluation, out: Path, arm: str, pool: Pool) -> Eva
     """Add where the figures come from, and notes that fit images without weights."""
     notes = [
         _NO_WEIGHTS,
-        *[note for note in evaluation.notes if "These weights have no splits" not in note],
+        *[note for note in evaluation.notes if note != NO_SPLITS],
     ]
     seen = _seen_before(out, pool)
     if seen:

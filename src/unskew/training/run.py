@@ -30,16 +30,6 @@ from unskew.runs.output import (
 )
 from unskew.runs.pipeline import Run
 from unskew.runs.pipeline import run as run_in_memory
-from unskew.training.arms import (
-    GIVEN,
-    TrainingArm,
-    check_arms,
-    gather_training_data,
-    main_arm,
-    make_arm,
-    read_given_weights,
-    take_training_rows,
-)
 from unskew.training.folder import (
     ARMS_FOLDER,
     CARD,
@@ -59,17 +49,30 @@ from unskew.training.folder import (
     write_training_record,
 )
 from unskew.training.inputs import (
+    GIVEN,
     SPLITS,
+    TrainingArm,
     TrainingInputs,
+    check_arms,
+    gather_training_data,
+    main_arm,
+    make_arm,
+    read_given_weights,
     read_training_inputs,
     settings_for,
+    take_training_rows,
     write_split_table,
 )
 from unskew.training.model_card import gather_facts, render_card
-from unskew.training.preparation import Preparation
 from unskew.training.projections import PROJECTIONS, write_projections
-from unskew.training.result import TrainingResult
-from unskew.training.scores import Scores, held_out_predictions, judge_arms, try_judging
+from unskew.training.result import (
+    Preparation,
+    Scores,
+    TrainingResult,
+    held_out_predictions,
+    judge_arms,
+    try_judging,
+)
 from unskew.weigh.weights_table import join_weights
 
 if TYPE_CHECKING:

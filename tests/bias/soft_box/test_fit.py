@@ -321,7 +321,7 @@ def test_no_image_on_the_rim_of_its_support_gets_most_of_the_weight(seed: int) -
 
 def test_edges_of_the_articles_mechanism_are_found_and_the_others_infinite() -> None:
     population = np.random.default_rng(0).uniform(size=(20_000, 2))
-    scenario = unskew.scenarios.acquisition(population, decay=0.2, sizes=[1500] * 4, seed=0)
+    scenario = unskew.scenarios.acquisition(population, decay=0.2, sizes=[1500] * 4, rng=0)
     assert scenario.features is not None
     fit = fit_soft_boxes(scenario.features, scenario.source, 4)
     middle = np.median(population, axis=0)
@@ -465,7 +465,7 @@ def test_a_mechanism_too_wide_to_be_estimated_is_left_alone() -> None:
     """Width 10 on features of range 1: even when the test sees it, boxes would be noise."""
     population = np.random.default_rng(0).uniform(size=(20_000, 3))
     for seed in range(2):
-        scenario = unskew.scenarios.acquisition(population, decay=10.0, sizes=[1000] * 8, seed=seed)
+        scenario = unskew.scenarios.acquisition(population, decay=10.0, sizes=[1000] * 8, rng=seed)
         assert scenario.features is not None
         assert fit_soft_boxes(scenario.features, scenario.source, 8, seed=seed).is_constant
         assert fit_soft_boxes(
@@ -575,7 +575,7 @@ def base_population(kind: str, n: int) -> Floats:
 @pytest.mark.parametrize("decay", [0.1, 1.0])
 def test_the_articles_mechanism_in_small(decay: float) -> None:
     population = base_population("uniform", 20_000)
-    scenario = unskew.scenarios.acquisition(population, decay=decay, sizes=[800] * 8, seed=0)
+    scenario = unskew.scenarios.acquisition(population, decay=decay, sizes=[800] * 8, rng=0)
     assert scenario.features is not None
     fit = fit_soft_boxes(scenario.features, scenario.source, 8)
     assert fit.width == pytest.approx(decay, rel=0.2)
@@ -597,9 +597,7 @@ def test_the_articles_mechanism_in_full(kind: str, decay: float, factor: float) 
     population = base_population(kind, 50_000)
     widths, distances = [], []
     for seed in range(4):
-        scenario = unskew.scenarios.acquisition(
-            population, decay=decay, sizes=[6250] * 8, seed=seed
-        )
+        scenario = unskew.scenarios.acquisition(population, decay=decay, sizes=[6250] * 8, rng=seed)
         assert scenario.features is not None
         fit = fit_soft_boxes(scenario.features, scenario.source, 8, seed=seed)
         widths.append(fit.width)

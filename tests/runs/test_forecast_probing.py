@@ -8,7 +8,7 @@ import pandas as pd
 def test_the_probe_reads_the_representation_that_says_most() -> None:
     from types import SimpleNamespace
 
-    from unskew.runs.probing import probe_features
+    from unskew.runs.forecast import probe_features
 
     columns = {
         "brightness": [0.1, 0.2],

@@ -12,7 +12,7 @@ import pytest
 
 from training_runs import CONFIGURATION, FEW, read_json, write_shapes
 from unskew.cli.app import run_command
-from unskew.training.preparation import Preparation
+from unskew.training.result import Preparation
 
 Captured = pytest.CaptureFixture[str]
 

@@ -17,8 +17,15 @@ from run_data import error_of
 from training_runs import FEW
 from unskew import ConfigError, Pool, Target
 from unskew.cli.app import run_command
-from unskew.training.arms import adjust_scores, check_arms, main_arm, make_arm, take_training_rows
-from unskew.training.inputs import Splits, TrainingInputs
+from unskew.training.inputs import (
+    Splits,
+    TrainingInputs,
+    adjust_scores,
+    check_arms,
+    main_arm,
+    make_arm,
+    take_training_rows,
+)
 
 Captured = pytest.CaptureFixture[str]
 
