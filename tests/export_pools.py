@@ -11,7 +11,7 @@ import pandas as pd
 
 from unskew import Pool, Target
 from unskew.bias import Strata
-from unskew.debiasing.by_split import weigh_splits
+from unskew.debiasing.pool_weights import weigh_splits
 from unskew.errors import ImageError
 from unskew.records.pool import Images
 from unskew.weigh.weights_table import (

@@ -14,7 +14,7 @@ from export_pools import Held, export_pool, picture, shard_members, weights_of
 from raising import refused
 from unskew import ConfigError, DataError, Pool, Target
 from unskew.bias import Strata
-from unskew.debiasing.by_split import weigh_splits
+from unskew.debiasing.pool_weights import weigh_splits
 from unskew.runs.export_tables import PLACES, export_run, export_weights
 from unskew.weigh.weights_table import (
     COLUMNS,

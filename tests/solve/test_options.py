@@ -8,7 +8,7 @@ import pytest
 import unskew
 from problems import random_problem
 from raising import refused
-from unskew.debiasing.by_split import weigh_splits
+from unskew.debiasing.pool_weights import weigh_splits
 from unskew.solve.options import OmegaOptions, Options, SolverOptions, read_options
 
 OF_EVERY_SOLVE = {

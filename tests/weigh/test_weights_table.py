@@ -13,7 +13,7 @@ import unskew
 from raising import refused
 from unskew import DataError, Pool, Target
 from unskew.bias import Strata
-from unskew.debiasing.by_split import weigh_splits
+from unskew.debiasing.pool_weights import weigh_splits
 from unskew.evaluation.predictions import evaluate_predictions
 from unskew.runs.export_tables import export_weights
 from unskew.weigh.weights_table import COLUMNS, read_weights_table, write_weights_table

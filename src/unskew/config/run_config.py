@@ -1,16 +1,10 @@
-"""The settings of a run: TOML is read, checked, filled in with defaults, and written again.
-
-Paths are relative to the folder of the file, or to the ``folder`` that the file names. A run writes
-its settings next to its results with such a ``folder``, relative to the file itself: the paths stay
-as the user wrote them, results and data may be moved together, and who has the data elsewhere
-changes one line.
-"""
+"""The settings of a run as TOML: read, checked, filled in, written; which of them can change a result."""
 
 from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +45,41 @@ from unskew.config.toml_text import KeyPath, TomlPosition, locate_keys, toml_doc
 from unskew.errors import ConfigError, DataError, InvalidConfigError, did_you_mean, first_few
 from unskew.files.atomic import write_text
 from unskew.records import Target
+
+# They say where computed numbers are kept, how fast and on what device a run goes, how many images
+# may be unreadable, and by which columns a trained model is also judged: they change no result.
+_WITHOUT_EFFECT = {
+    ("represent", "cache"),
+    ("engine", "jobs"),
+    ("sources", "tolerance"),
+    ("learn", "device"),
+    ("learn", "by"),
+}
+# The sections that a forecast depends on, and those that a trained model depends on: [report] says
+# what is shown of them.
+FORECAST_SECTIONS = ("sources", "represent", "target", "bias", "solve", "engine")
+MODEL_SECTIONS = (*FORECAST_SECTIONS, "learn")
+
+
+def effective_settings(
+    settings: Mapping[str, Any], sections: Collection[str] | None = None
+) -> dict[str, Any]:
+    """Keep the settings that can change a result, in their order; empty sections are dropped.
+
+    Parameters
+    ----------
+    settings : {section: {key: value}}, as `unskew.config.run_config.resolved` returns them.
+    sections : those that the result in question depends on; default: all.
+    """
+    effective = {
+        name: {key: value for key, value in section.items() if (name, key) not in _WITHOUT_EFFECT}
+        if isinstance(section, Mapping)
+        else section
+        for name, section in settings.items()
+        if name != "folder" and (sections is None or name in sections)
+    }
+    return {name: section for name, section in effective.items() if section}
+
 
 # In the order in which data flows, and a file is written.
 _ORDER = ("sources", "represent", "target", "bias", "solve", "learn", "report", "engine")

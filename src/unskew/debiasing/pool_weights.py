@@ -1,18 +1,34 @@
-"""The door ``debias``: bias -> solve -> weigh in one call."""
+"""bias -> solve -> weigh in one call, for a pool and for each of its splits."""
 
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Unpack
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+import numpy.typing as npt
 
 from unskew.debiasing.fitted_weights import weigh_fitted
-from unskew.errors import ConfigError, DataError, UnskewWarning
-from unskew.records import Pool, Target, Weights
+from unskew.debiasing.train_fit import SplitOutcome, TrainFit, masses_text
+from unskew.errors import ConfigError, DataError, UnskewError, UnskewWarning, first_few
+from unskew.records import Floats, Ints, Pool, Target, Weights
 from unskew.records.arrays import Randomness, seed_of
+from unskew.records.levels import level_text
 from unskew.solve.options import SolverOptions, read_options, shows_options
+from unskew.splits.assignment import check_splits
+from unskew.target.facts import cell_text
+from unskew.weigh.effective_size import add_by_code, effective_size
+from unskew.weigh.solved_weights import group_codes
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from unskew.bias.base import Bias
+    from unskew.bias.fitted import FittedBias
+    from unskew.target.strata import TargetStrata
 
 
 @shows_options(SolverOptions)
@@ -128,3 +144,286 @@ def _warn_if_unused(bias: Bias, target: Target | None) -> None:
         UnskewWarning,
         stacklevel=3,
     )
+
+
+# The name of the only split of a pool that has none.
+ALL = "all"
+
+
+@dataclass(frozen=True, eq=False)
+class SplitPart:
+    """The weights of one split.
+
+    Attributes
+    ----------
+    name : the split.
+    row : (n_s,) the rows of its images in the pool.
+    weight : (n_s,) sums to 1 within the split.
+    groups : number of groups; None without groups.
+    ess, ess_groups : Kish's effective number of images, 1/Σ_i π_i², and of groups.
+    zero : number of images that get weight 0, by reason.
+    uncovered : strata of the target that have images in train and none here, and their mass.
+    population : which population the weighted split describes.
+    """
+
+    name: str
+    row: Ints = field(repr=False)
+    weight: Floats = field(repr=False)
+    groups: int | None
+    ess: float
+    ess_groups: float | None
+    zero: Mapping[str, int]
+    uncovered: Mapping[str, float]
+    population: str
+
+    @property
+    def images(self) -> int:
+        """n_s, the number of images."""
+        return int(self.row.size)
+
+    @property
+    def sample_weight(self) -> Floats:
+        """(n_s,) n_s π_i: mean 1 within the split."""
+        return self.weight * self.weight.size
+
+    @property
+    def note(self) -> str:
+        """What a reader of a result on this split should know, as sentences."""
+        notes = [f"{count} images get weight 0: {reason}." for reason, count in self.zero.items()]
+        return " ".join([*notes, f"Population: {self.population}."])
+
+
+@dataclass(frozen=True, eq=False)
+class SplitWeights:
+    """One weight for every image of every split.
+
+    Attributes
+    ----------
+    weights : the weights of ``train``, with the fitted model, verdict and errors.
+    train : the split that the bias model was fitted on.
+    parts : one `SplitPart` for each split, train first.
+    id : (n,) ids of the images, in the order of the pool.
+    """
+
+    weights: Weights
+    train: str
+    parts: tuple[SplitPart, ...]
+    id: npt.NDArray[Any] = field(repr=False)
+
+    @property
+    def weight(self) -> Floats:
+        """(n,) sums to 1 within each split."""
+        return self._joined([part.weight for part in self.parts])
+
+    @property
+    def sample_weight(self) -> Floats:
+        """(n,) mean 1 within each split."""
+        return self._joined([part.sample_weight for part in self.parts])
+
+    def _joined(self, values: list[Floats]) -> Floats:
+        joined_n = np.empty(self.id.size)
+        for part, value_m in zip(self.parts, values, strict=True):
+            joined_n[part.row] = value_m
+        return joined_n
+
+    def part(self, name: str) -> SplitPart:
+        """Return the split of that name."""
+        for part in self.parts:
+            if part.name == name:
+                return part
+        raise DataError(
+            f"there is no split {name!r}; the splits are "
+            f"{first_few([part.name for part in self.parts])}.",
+            value=name,
+            allowed=[part.name for part in self.parts],
+        )
+
+    def frame(self) -> pd.DataFrame:
+        """Return a table with one row for each image of the pool, in its order.
+
+        Its columns are id, weight (sum 1 within the split) and sample_weight (mean 1 within it).
+        """
+        import pandas as pd
+
+        return pd.DataFrame(
+            {"id": self.id, "weight": self.weight, "sample_weight": self.sample_weight}
+        )
+
+
+@shows_options(SolverOptions)
+def weigh_splits(
+    pool: Pool,
+    bias: Bias,
+    target: Target | None = None,
+    *,
+    rng: Randomness = 0,
+    max_uncovered: float = 0.2,
+    check_sample: bool = True,
+    **options: Unpack[SolverOptions],
+) -> SplitWeights:
+    """Fit the bias model on train by `unskew.debias`, and weigh every split to the same target.
+
+    In split s, π_i ∝ 1/Σ_k λ_k^s ω_k(z_i)/Ω_k: ω and Ω as fitted on train, λ_k^s the share of
+    source k in the split itself. With a `Strata` part λ and Ω are those within the stratum of the
+    image, and weights are scaled so that each stratum has the target's mass; strata without images
+    in the split are named with their mass, and the rest of the target is taken for 1. Facts: a
+    split that is equal to train gets train's weights (except that `Propensity` judges the images it
+    was fitted on by models that did not see them, and that images of train may be held out to
+    check_sample); without splits these are the weights of `unskew.debias`.
+
+    Images that the model leaves out (beyond what their own source selects; outside the target; in a
+    stratum of no mass, or one that train has no image of) get weight 0 and are counted.
+
+    Parameters
+    ----------
+    pool : the images; train is the split called train, else the largest. Without a column ``split``
+        the pool is one split.
+    bias, target, seed, max_uncovered, check_sample : as for `unskew.debias`.
+    **options
+    """
+    seed = seed_of(rng)
+    settings: dict[str, Any] = {
+        "rng": seed,
+        "max_uncovered": max_uncovered,
+        "check_sample": check_sample,
+        **options,
+    }
+    ids = pool.frame["id"].to_numpy()
+    if "split" not in pool.frame.columns:
+        weights = debias(pool, bias, target, **settings)
+        part = _train_part(ALL, np.arange(len(pool)), pool, weights)
+        return SplitWeights(weights, ALL, (part,), ids)
+    check_splits(pool)
+    row_of = _rows_of_splits(pool.frame["split"])
+    train = _find_train(row_of)
+    _check_sources(pool, row_of, train)
+    train_pool = pool.take(row_of[train])
+    with _naming_split(train):
+        weights = debias(train_pool, bias, target, **settings)
+    parts = [_train_part(train, row_of[train], train_pool, weights)]
+    if len(row_of) > 1:
+        parts = _with_others(parts, pool, row_of, weights)
+    return SplitWeights(weights, train, tuple(parts), ids)
+
+
+def _rows_of_splits(split_n: pd.Series[Any]) -> dict[str, Ints]:
+    """Return {split: rows of its images}, in the order of first appearance."""
+    text_n = split_n.map(level_text).to_numpy(dtype=object)
+    return {name: np.flatnonzero(text_n == name) for name in dict.fromkeys(text_n.tolist())}
+
+
+def _find_train(row_of: Mapping[str, Ints]) -> str:
+    called = [name for name in row_of if name.strip().lower() in ("train", "training")]
+    return called[0] if called else min(row_of, key=lambda name: (-row_of[name].size, name))
+
+
+def _check_sources(pool: Pool, row_of: Mapping[str, Ints], train: str) -> None:
+    """Refuse a source without images in train: it has no fitted ω."""
+    seen = set(pool.source[row_of[train]].tolist())
+    lacking = {
+        name: size
+        for k, (name, size) in enumerate(zip(pool.names, pool.sizes, strict=True))
+        if k not in seen
+    }
+    if lacking:
+        shown = first_few([f"{name} ({size} images)" for name, size in lacking.items()])
+        raise DataError(
+            f"the bias model is fitted on the split {train!r}, which has no image of {shown}: how "
+            "that source selects cannot be learned. Split so that every source is in it (`unskew "
+            "split` does), or leave the source out.",
+            sources=list(lacking),
+        )
+
+
+@contextmanager
+def _naming_split(split: str) -> Iterator[None]:
+    """Begin the message of an error with the split it occurred in."""
+    try:
+        yield
+    except UnskewError as error:
+        error.args = (f"in the split {split!r}: {error}", *error.args[1:])
+        raise
+
+
+def _train_part(name: str, row: Ints, pool: Pool, weights: Weights) -> SplitPart:
+    assert weights.estimation is not None
+    fitted = weights.estimation.fitted
+    outcome = SplitOutcome(weights.weight, dict(fitted.left_out), {}, fitted.describe().population)
+    return _make_part(name, row, pool, outcome)
+
+
+def _make_part(name: str, row: Ints, pool: Pool, outcome: SplitOutcome) -> SplitPart:
+    groups = ess_groups = None
+    if "group" in pool.frame.columns:
+        code_n, group_names = group_codes(pool.frame["group"], len(pool))
+        groups = group_names.size
+        ess_groups = effective_size(add_by_code(code_n, outcome.weight, groups))
+    return SplitPart(
+        name=name,
+        row=row,
+        weight=outcome.weight,
+        groups=groups,
+        ess=effective_size(outcome.weight),
+        ess_groups=ess_groups,
+        zero=outcome.zero,
+        uncovered=outcome.uncovered,
+        population=outcome.population,
+    )
+
+
+def _with_others(
+    parts: list[SplitPart], pool: Pool, row_of: Mapping[str, Ints], weights: Weights
+) -> list[SplitPart]:
+    """Add the other splits to that of train."""
+    assert weights.estimation is not None
+    train, fitted = parts[0].name, weights.estimation.fitted
+    whole = _whole_strata(pool, fitted)
+    with _naming_split(train):
+        lost = _check_uniform(fitted.target, whole, row_of[train])
+    fit = TrainFit(train, fitted, weights, whole)
+    for name, row in row_of.items():
+        if name != train:
+            with _naming_split(name):
+                split_pool = pool.take(row)
+                parts.append(_make_part(name, row, split_pool, fit.weigh(row, split_pool)))
+    if not lost:
+        return parts
+    without = f", without what {train} has no image of: {masses_text(lost)}"
+    return [replace(part, population=part.population + without) for part in parts]
+
+
+def _whole_strata(pool: Pool, fitted: FittedBias) -> TargetStrata | None:
+    """Find the strata of all splits together; None without strata.
+
+    Levels outside the target's scope and missing ones follow the target's rules. Groups do not
+    cross splits, so that each image's part of a unit is the same in the pool and in its split.
+    """
+    from unskew.bias.strata import Strata, stratify_for
+
+    part = next((part for part in fitted.model.parts if isinstance(part, Strata)), None)
+    if part is None:
+        return None
+    data = fitted.data
+    reference = None if data.reference is None else data.frame[data.source == data.reference]
+    return stratify_for(part, pool, fitted.target, reference)[0]
+
+
+def _check_uniform(
+    target: Target | None, whole: TargetStrata | None, train: Ints
+) -> dict[str, float]:
+    """Return {what train has no image of: its mass}, an error unless the target allows it.
+
+    A uniform target is uniform over the levels of all splits.
+    """
+    from unskew.target.strata import allow_uncovered
+
+    if target is None or target.kind != "uniform" or whole is None:
+        return {}
+    seen_c = np.bincount(whole.code[train][whole.code[train] >= 0], minlength=len(whole.strata)) > 0
+    empty_c = ~seen_c & whole.in_scope & (whole.mass > 0)
+    empty = {
+        cell_text(whole.by, whole.strata[c]): float(whole.mass[c]) for c in np.flatnonzero(empty_c)
+    }
+    if empty:
+        allow_uncovered(target, empty, float(whole.mass[~empty_c].sum()))
+    return empty

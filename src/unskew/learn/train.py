@@ -19,22 +19,20 @@ from typing import Any
 import numpy as np
 
 from unskew.errors import ConfigError, DataError, UnskewError, missing_extra
-from unskew.learn.checkpoints import (
-    CHECKPOINT,
-    LOGS,
-    MODEL,
-    TrainingLogs,
-    load_state,
-    prepare_folder,
-    refuse_other_run,
-)
 from unskew.learn.presets import PRESETS, TrainSettings, settings_dict, settings_of
 from unskew.learn.probe import fit_probe
 from unskew.learn.trained_model import (
+    CHECKPOINT,
+    LOGS,
+    MODEL,
     TrainedModel,
+    TrainingLogs,
     found_device,
+    load_state,
     load_trained,
     new_network,
+    prepare_folder,
+    refuse_other_run,
     save_model,
 )
 from unskew.learn.training_data import (

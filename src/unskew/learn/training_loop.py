@@ -22,18 +22,19 @@ from unskew.engine.progress import show_progress
 from unskew.errors import DataError, diverged
 from unskew.learn.augment import augment_images, draw_changes
 from unskew.learn.batch_norm import update_batch_norm
-from unskew.learn.checkpoints import (
+from unskew.learn.presets import TrainSettings, settings_dict
+from unskew.learn.sampling_schemes import plan_draws
+from unskew.learn.schedules import learning_rate_at
+from unskew.learn.trained_model import (
     CHECKPOINT,
     LOGS,
     TrainingLogs,
     fill_network,
     load_state,
+    new_network,
+    save_model,
     save_state,
 )
-from unskew.learn.presets import TrainSettings, settings_dict
-from unskew.learn.sampling_schemes import plan_draws
-from unskew.learn.schedules import learning_rate_at
-from unskew.learn.trained_model import new_network, save_model
 from unskew.learn.training_data import DeviceRows, TrainingData, measure_scale, rows_at_once
 
 logger = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unskew.config.effects import FORECAST_SECTIONS, effective_settings
+from unskew.config.run_config import FORECAST_SECTIONS, effective_settings
 from unskew.engine.threads import one_blas_thread
 from unskew.errors import ConfigError, DataError, UnskewError, first_few
 from unskew.files.atomic import written_together

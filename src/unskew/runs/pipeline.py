@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from unskew.config.run_config import RunConfig, read_config
-from unskew.debiasing.by_split import SplitWeights, weigh_splits
+from unskew.debiasing.pool_weights import SplitWeights, weigh_splits
 from unskew.diagnosis.pool_diagnostics import diagnose
 from unskew.errors import ConfigError, CoverageError, OverlapError, did_you_mean, first_few
 from unskew.records import Diagnostics, Pool

@@ -10,8 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unskew.config.effects import effective_settings
-from unskew.config.run_config import RunConfig, read_config
+from unskew.config.run_config import RunConfig, effective_settings, read_config
 from unskew.errors import (
     ConfigError,
     CoverageError,

@@ -26,7 +26,7 @@ from unskew.runs.inputs import Inputs, read_inputs, usable_cache
 from unskew.splits.assignment import split_pool
 
 if TYPE_CHECKING:
-    from unskew.debiasing.by_split import SplitWeights
+    from unskew.debiasing.pool_weights import SplitWeights
     from unskew.learn.presets import TrainSettings
     from unskew.learn.training_data import TrainingData
 

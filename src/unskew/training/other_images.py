@@ -25,9 +25,8 @@ from unskew.runs.inputs import find_user_modules
 from unskew.runs.output import features_table, write_frame
 from unskew.sources.discovery import find_sources
 from unskew.sources.readers import read_sources
-from unskew.training.folder import ARMS_FOLDER, check_models, read_record
+from unskew.training.folder import ARMS_FOLDER, check_models, read_record, represent_alike
 from unskew.training.inputs import adjust_scores
-from unskew.training.projections import represent_alike
 from unskew.training.result import prediction_frame
 
 _ALL = "all images"

@@ -36,6 +36,7 @@ from unskew.training.folder import (
     HISTORY,
     METRICS,
     PREDICTIONS,
+    PROJECTIONS,
     RECORD,
     check_models,
     check_same,
@@ -46,6 +47,7 @@ from unskew.training.folder import (
     fingerprint_models,
     fingerprint_weights,
     read_record,
+    write_projections,
     write_training_record,
 )
 from unskew.training.inputs import (
@@ -64,7 +66,6 @@ from unskew.training.inputs import (
     write_split_table,
 )
 from unskew.training.model_card import gather_facts, render_card
-from unskew.training.projections import PROJECTIONS, write_projections
 from unskew.training.result import (
     Preparation,
     Scores,

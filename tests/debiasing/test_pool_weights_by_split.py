@@ -12,7 +12,7 @@ import unskew
 from raising import refused
 from unskew import CoverageError, DataError, Pool, Target
 from unskew.bias import Box, Known, Product, Strata, Subpopulation, Tilt
-from unskew.debiasing.by_split import ALL, weigh_splits
+from unskew.debiasing.pool_weights import ALL, weigh_splits
 from unskew.splits.assignment import split_pool
 
 LABELS = np.array(["cat", "dog", "owl"])

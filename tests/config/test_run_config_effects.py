@@ -3,8 +3,14 @@
 import pytest
 
 from config_files import MINIMAL, fill_folder, save
-from unskew.config.effects import FORECAST_SECTIONS, MODEL_SECTIONS, effective_settings
-from unskew.config.run_config import make_config, read_config, resolved
+from unskew.config.run_config import (
+    FORECAST_SECTIONS,
+    MODEL_SECTIONS,
+    effective_settings,
+    make_config,
+    read_config,
+    resolved,
+)
 from unskew.config.sections import SECTIONS
 
 # One value other than the default for every key without an effect.
