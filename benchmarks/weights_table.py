@@ -387,8 +387,8 @@ On:
   which balance has: all those rows tie).
 - *Time*: median processor time of the call, one thread, after one call on a small draw that imports
   and compiles; tables and one-hot columns are made before the clock starts. unskew is `debias` with
-  `check_sample=False`: the verdict of a classifier that tries to tell the target sample from the weighted
-  pool, which no peer gives, is timed in a row of its own.
+  `check_sample=False`: the verdict of a classifier that tries to tell the target sample from the
+  weighted pool, which no peer gives, is timed in a row of its own.
 - *Draws*: ours are in the third column. A peer that used up its time on a problem and size
   (`--budget` seconds; 60 unless a command above says otherwise, and 120 at n = 1,000,000) has
   fewer, the last number of its cell, and is compared on those. Fewer than {FEWEST} draws in common

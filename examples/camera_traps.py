@@ -43,7 +43,7 @@ uncovered = "restrict"
 [bias]
 family = "strata"
 by = ["label"]
-"""
+"""  # noqa: E501
 
 SURVEY = {"fox": 160, "boar": 60, "deer": 120, "hare": 40, "lynx": 12, "badger": 8}
 SPECIES = ("fox", "boar", "deer", "hare", "lynx")  # of the survey, those that pass a camera

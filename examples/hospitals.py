@@ -43,7 +43,7 @@ by = ["age", "sex"]
 
 [report]
 privacy = "aggregate"            # no thumbnails, paths or ids; cells under 10 suppressed
-"""
+"""  # noqa: E501
 
 AGES = (20, 50, 70, 85)  # one for each bin of the configuration
 FINDING = (0.02, 0.08, 0.25, 0.45)  # how frequent it is at each of these ages

@@ -40,7 +40,7 @@ holdout = 0.5                    # half fits, half judges
 [bias]
 family = "tilt"
 features = ["mean_hsv", "brightness"]
-"""
+"""  # noqa: E501
 
 # log ω of a photo is this times its light: north and east like it bright, south likes the dark.
 PREFERS_LIGHT = {"north": 6.0, "south": -2.0, "east": 9.0, "west": 3.0}

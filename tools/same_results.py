@@ -126,7 +126,7 @@ def record(checkout: Path, output: Path, data: Path) -> None:
 
 
 def make_data(checkout: Path, data: Path) -> None:
-    """The inputs of the three configurations, and predictions that are right two times in three."""
+    """Make the inputs of the three configurations, and predictions of which two in three are right."""
     run_python(checkout, ["-c", MAKE_DATA, data], checkout)
     table = json.loads((data / "camera_traps" / "all.json").read_text())
     told = [category["name"] for category in table["categories"]]
@@ -169,7 +169,7 @@ def record_configurations(checkout: Path, output: Path, scratch: Path, data: Pat
 
 
 def record_examples(checkout: Path, output: Path, scratch: Path, data: Path) -> None:
-    """What each example prints, and the run it writes."""
+    """Record what each example prints, and the run it writes."""
     for script in sorted((checkout / "examples").glob("*.py")):
         folder, kept = scratch / "examples" / script.stem, output / "examples" / script.stem
         folder.mkdir(parents=True)
@@ -190,7 +190,7 @@ def run_example(script: Path, folder: Path) -> None:
 
 
 def record_benchmarks(checkout: Path, output: Path, scratch: Path, data: Path) -> None:
-    """The tables that the quick benchmarks print, without the seconds."""
+    """Record the tables that the quick benchmarks print, without the seconds."""
     (output / "benchmarks").mkdir()
     for name, options in BENCHMARKS.items():
         script = checkout / "benchmarks" / f"{name}.py"
@@ -200,7 +200,7 @@ def record_benchmarks(checkout: Path, output: Path, scratch: Path, data: Path) -
 
 
 def table_rows(printed: str) -> Iterator[list[str]]:
-    """The cells of tables in Markdown without dropped columns; else those of soft_box.py."""
+    """Return the cells of Markdown tables without dropped columns; else those of soft_box.py."""
     header: list[str] = []
     row = ""
     for line in printed.splitlines():
@@ -230,7 +230,7 @@ def call(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Records, arrays and tables as values that JSON can hold."""
+    """Convert records, arrays and tables to values that JSON can hold."""
     if is_dataclass(value):
         return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):
@@ -249,14 +249,14 @@ Case = tuple[str, Any, Any, Any, Any]
 
 
 def pool_of(drawn: Any, **columns: Any) -> Any:
-    """The images of a scenario, x among their columns."""
+    """Make the pool of a scenario, x among its columns."""
     import unskew
 
     return unskew.Pool.from_arrays(drawn.source.astype(str), **columns)
 
 
 def continuous_cases() -> Iterator[Case]:
-    """Sources that differ in features: tilted Gaussians, and intervals one within the other."""
+    """Yield sources that differ in features: tilted Gaussians, and nested intervals."""
     from unskew import Target, bias, scenarios
 
     theta = [[0.0, 0.0], [0.8, 0.0], [-0.4, 0.7]]
@@ -278,7 +278,7 @@ def continuous_cases() -> Iterator[Case]:
 
 
 def labelled_cases() -> Iterator[Case]:
-    """Sources that differ in labels, or in labels and features."""
+    """Yield sources that differ in labels, or in labels and features."""
     from unskew import Target, bias, scenarios
 
     names, strata, uniform = np.array(list("abcdef")), bias.Strata("label"), Target.uniform("label")
@@ -429,7 +429,7 @@ class Comparison:
 
 
 def is_number(value: Any) -> bool:
-    """A number, not a truth value."""
+    """Tell whether this is a number, not a truth value."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -439,13 +439,13 @@ def is_prose(place: str, *texts: str) -> bool:
 
 
 def shown(value: Any) -> str:
-    """A value, cut where it is long."""
+    """Show a value, cut where it is long."""
     text = repr(value)
     return text if len(text) <= 80 else text[:80] + "…"
 
 
 def load(path: Path) -> Any:
-    """A recorded file as plain values; of printed lines the numbers in short ones, and all."""
+    """Read a recorded file as plain values; printed lines as numbers and texts."""
     if path.suffix == ".json":
         return json.loads(path.read_text())
     if path.suffix == ".parquet":

@@ -5,111 +5,219 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"  # the one place: pyproject.toml reads it, `unskew --version` prints it
 
 if TYPE_CHECKING:
-    from unskew import bias, learn, scenarios
-    from unskew.bias.fit_check import check_fit
+    from unskew import bias, learn, represent, scenarios
+    from unskew.bias.fit_check import FitCheck, check_fit
     from unskew.choosing.choice import BiasChoice
     from unskew.choosing.ranking import choose_bias
-    from unskew.debiasing.pool_weights import debias
+    from unskew.config.run_config import RunConfig, read_config
+    from unskew.debiasing.pool_weights import SplitWeights, debias, weigh_splits
+    from unskew.diagnosis.pool_diagnostics import diagnose
     from unskew.diagnosis.report import write_report
     from unskew.errors import (
         ConfigError,
         ConvergenceError,
         CoverageError,
         DataError,
+        ImageError,
+        InvalidConfigError,
         OverlapError,
+        RowCountError,
+        UnreadableError,
         UnskewError,
+        UnskewWarning,
+        WeakOverlapWarning,
     )
     from unskew.estimators.debiased import DebiasedClassifier, DebiasedRegressor
+    from unskew.evaluation.predictions import Evaluation, evaluate_predictions
     from unskew.forecasting.gain import forecast_gain
+    from unskew.forecasting.record import Forecast
     from unskew.forecasting.rehearsal import rehearse
-    from unskew.records import Estimate, Overlap, Pool, Solution, Status, Target, Weights
+    from unskew.forecasting.rehearsal_record import Rehearsal
+    from unskew.records import (
+        Diagnostics,
+        Estimate,
+        Images,
+        Overlap,
+        Pool,
+        Solution,
+        Status,
+        Step,
+        Target,
+        Weights,
+    )
+    from unskew.report.summary.record import Summary
     from unskew.represent.pool_features import represent_images
-    from unskew.runs.pipeline import run
+    from unskew.runs.differences import Check
+    from unskew.runs.evaluate import evaluate_run
+    from unskew.runs.export_tables import Export, export_run, export_weights
+    from unskew.runs.pipeline import Run, run
+    from unskew.runs.verification import verify_run
     from unskew.solve.normalizers import check_overlap, solve_normalizers
-    from unskew.weigh.calibrate import calibrate_weights
-    from unskew.weigh.shrink import shrink_weights
+    from unskew.sources.description import PoolDescription, describe_pool
+    from unskew.sources.roles import label_indicators
+    from unskew.splits.assignment import check_splits, split_pool
+    from unskew.target.strata import TargetReference, TargetStrata
+    from unskew.weigh.bootstrap import Bootstrap
+    from unskew.weigh.calibrate import Calibration, calibrate_weights
+    from unskew.weigh.effective_size import Diagnosis
+    from unskew.weigh.sensitivity import Sensitivity, bound_weights_mean
+    from unskew.weigh.shrink import Shrinkage, shrink_weights
     from unskew.weigh.solved_weights import debias_weights
-    from unskew.weigh.trim import trim_weights
+    from unskew.weigh.trim import Trimming, trim_weights
+    from unskew.weigh.weights_table import read_weights_table, write_weights_table
 
 __all__ = [
     "BiasChoice",
+    "Bootstrap",
+    "Calibration",
+    "Check",
     "ConfigError",
     "ConvergenceError",
     "CoverageError",
     "DataError",
     "DebiasedClassifier",
     "DebiasedRegressor",
+    "Diagnosis",
+    "Diagnostics",
     "Estimate",
+    "Evaluation",
+    "Export",
+    "FitCheck",
+    "Forecast",
+    "ImageError",
+    "Images",
+    "InvalidConfigError",
     "Overlap",
     "OverlapError",
     "Pool",
+    "PoolDescription",
+    "Rehearsal",
+    "RowCountError",
+    "Run",
+    "RunConfig",
+    "Sensitivity",
+    "Shrinkage",
     "Solution",
+    "SplitWeights",
     "Status",
+    "Step",
+    "Summary",
     "Target",
+    "TargetReference",
+    "TargetStrata",
+    "Trimming",
+    "UnreadableError",
     "UnskewError",
+    "UnskewWarning",
+    "WeakOverlapWarning",
     "Weights",
+    "__version__",
     "bias",
+    "bound_weights_mean",
     "calibrate_weights",
     "check_fit",
     "check_overlap",
+    "check_splits",
     "choose_bias",
     "debias",
     "debias_weights",
+    "describe_pool",
+    "diagnose",
+    "evaluate_predictions",
+    "evaluate_run",
+    "export_run",
+    "export_weights",
     "forecast_gain",
+    "label_indicators",
     "learn",
+    "read_config",
+    "read_weights_table",
     "rehearse",
+    "represent",
     "represent_images",
     "run",
     "scenarios",
     "shrink_weights",
     "solve_normalizers",
+    "split_pool",
     "trim_weights",
+    "verify_run",
+    "weigh_splits",
     "write_report",
+    "write_weights_table",
 ]
-
 
 # Each name is fetched from its home when it is first asked for: `import unskew` costs next to
 # nothing, also in processes that need little.
-_HOME = {
-    "check_fit": "bias.fit_check",
-    "BiasChoice": "choosing.choice",
-    "choose_bias": "choosing.ranking",
-    "debias": "debiasing.pool_weights",
-    "DebiasedClassifier": "estimators.debiased",
-    "DebiasedRegressor": "estimators.debiased",
-    "forecast_gain": "forecasting.gain",
-    "rehearse": "forecasting.rehearsal",
-    "write_report": "diagnosis.report",
-    "represent_images": "represent.pool_features",
-    "run": "runs.pipeline",
-    "check_overlap": "solve.normalizers",
-    "solve_normalizers": "solve.normalizers",
-    "calibrate_weights": "weigh.calibrate",
-    "debias_weights": "weigh.solved_weights",
-    "shrink_weights": "weigh.shrink",
-    "trim_weights": "weigh.trim",
-    **dict.fromkeys(
-        (
-            "ConfigError",
-            "ConvergenceError",
-            "CoverageError",
-            "DataError",
-            "OverlapError",
-            "UnskewError",
-        ),
-        "errors",
+_NAMES = {
+    "bias.fit_check": ("FitCheck", "check_fit"),
+    "choosing.choice": ("BiasChoice",),
+    "choosing.ranking": ("choose_bias",),
+    "config.run_config": ("RunConfig", "read_config"),
+    "debiasing.pool_weights": ("SplitWeights", "debias", "weigh_splits"),
+    "diagnosis.pool_diagnostics": ("diagnose",),
+    "diagnosis.report": ("write_report",),
+    "errors": (
+        "ConfigError",
+        "ConvergenceError",
+        "CoverageError",
+        "DataError",
+        "ImageError",
+        "InvalidConfigError",
+        "OverlapError",
+        "RowCountError",
+        "UnreadableError",
+        "UnskewError",
+        "UnskewWarning",
+        "WeakOverlapWarning",
     ),
-    **dict.fromkeys(
-        ("Estimate", "Overlap", "Pool", "Solution", "Status", "Target", "Weights"), "records"
+    "estimators.debiased": ("DebiasedClassifier", "DebiasedRegressor"),
+    "evaluation.predictions": ("Evaluation", "evaluate_predictions"),
+    "forecasting.gain": ("forecast_gain",),
+    "forecasting.record": ("Forecast",),
+    "forecasting.rehearsal": ("rehearse",),
+    "forecasting.rehearsal_record": ("Rehearsal",),
+    "records": (
+        "Diagnostics",
+        "Estimate",
+        "Images",
+        "Overlap",
+        "Pool",
+        "Solution",
+        "Status",
+        "Step",
+        "Target",
+        "Weights",
     ),
+    "report.summary.record": ("Summary",),
+    "represent.pool_features": ("represent_images",),
+    "runs.differences": ("Check",),
+    "runs.evaluate": ("evaluate_run",),
+    "runs.export_tables": ("Export", "export_run", "export_weights"),
+    "runs.pipeline": ("Run", "run"),
+    "runs.verification": ("verify_run",),
+    "solve.normalizers": ("check_overlap", "solve_normalizers"),
+    "sources.description": ("PoolDescription", "describe_pool"),
+    "sources.roles": ("label_indicators",),
+    "splits.assignment": ("check_splits", "split_pool"),
+    "target.strata": ("TargetReference", "TargetStrata"),
+    "weigh.bootstrap": ("Bootstrap",),
+    "weigh.calibrate": ("Calibration", "calibrate_weights"),
+    "weigh.effective_size": ("Diagnosis",),
+    "weigh.sensitivity": ("Sensitivity", "bound_weights_mean"),
+    "weigh.shrink": ("Shrinkage", "shrink_weights"),
+    "weigh.solved_weights": ("debias_weights",),
+    "weigh.trim": ("Trimming", "trim_weights"),
+    "weigh.weights_table": ("read_weights_table", "write_weights_table"),
 }
-_FOLDERS = ("bias", "learn", "scenarios", "errors", "records")
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
+_ROOMS = ("bias", "learn", "represent", "scenarios", "errors", "records")
 
 
 def __getattr__(name: str) -> Any:
     from importlib import import_module
 
-    if name in _FOLDERS:
+    if name in _ROOMS:
         return import_module(f"unskew.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'unskew' has no attribute {name!r}")

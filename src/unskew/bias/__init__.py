@@ -1,10 +1,31 @@
-"""Biasing functions from what is known and from what the images tell.
+"""What is known about the selection -> omega.
 
-`base` defines what a bias model is. The families are `known`, `subpopulation`, `strata`, `box`,
-`tilt`, `propensity`, `soft_box` and `product`; `schema` reads and writes them as configurations.
-`fitting` fits a model on the rows that `fit_rows` gathers and returns a `fitted` one; `likelihood`
-fits log-linear factors. `features` turns columns into numbers, `feature_flags` warns of unsuitable
-ones. `fit_check` and `resemblance` judge the result.
+- ``base``: what every bias model is: settings that are fitted to a pool, and the fitted factor of
+  ω.
+- ``box``: biasing functions that are 1 in a box around a source's own images and 0 outside.
+- ``feature_flags``: features that deserve a warning.
+- ``features``: columns of a table -> numbers: numeric features standardised, categorical ones as
+  indicators.
+- ``fit_check``: given ω, does each source look like ω_k p̃/Ω_k? Score tests with bootstrap
+  p-values.
+- ``fit_rows``: the rows that a bias model is fitted on.
+- ``fitted``: a fitted bias model: ω of any table, and what it rests on.
+- ``fitting``: the fit of a bias model.
+- ``known``: biasing functions that are known: given as columns, functions or a matrix.
+- ``likelihood``: maximum likelihood of the source labels for log-linear biasing functions, by
+  Newton's method.
+- ``product``: biasing functions that are products, such as label bias × camera bias.
+- ``propensity``: biasing functions from a classifier of the source, cross-fitted, relative to a
+  reference.
+- ``resemblance``: does the weighted pool look like the target? A classifier tries to tell them
+  apart.
+- ``schema``: a bias model <-> the ``[bias]`` part of a configuration, as values of TOML and JSON.
+- ``strata``: biasing functions of discrete attributes alone: label, country × gender, age in
+  bins.
+- ``subpopulation``: biasing functions of sources that draw fairly, each from a part of the
+  population only.
+- ``tilt``: biasing functions that are log-linear in features, relative to a reference.
+- ``soft_box``: `SoftBox`: 1 in a box, falling off around it.
 """
 
 from unskew.bias.base import Bias, BiasData, Description, Factor

@@ -33,7 +33,8 @@ _WORTH_THREADS = 50_000
 class Propensity(Bias):
     """ω_k(z) = (q̂_k(z)/n_k)/(q̂_r(z)/n_r), q̂ the chance of a source by a classifier.
 
-    q̂_k is the chance that an image with these features comes from source k, and r is the reference.
+    q̂_k is the chance that an image with these features comes from source k, and r is the
+    reference.
 
     Cross-fitted: the images of each fold get ω from the classifier that was trained on the other
     folds, which keep groups on one side; new images get the geometric mean over the folds'

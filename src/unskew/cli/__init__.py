@@ -1,13 +1,13 @@
-"""The command line: parses, calls `unskew.run` and the others, prints.
+"""The command line.
 
 - ``app``: the commands, and how they are run.
-- ``options``: arguments and options that several commands have.
-- ``learning``: the commands that look ahead of training: forecast and rehearse.
-- ``train``: the command train.
-- ``evaluate``: the command evaluate.
-- ``simulation``: the commands simulate.
 - ``demo``: the command demo, step by step.
-- ``terminal``: records as text for a terminal.
-- ``evaluation_tables``: an evaluation as tables for a terminal.
 - ``error_messages``: errors as messages, exit codes and JSON; warnings as notes.
+- ``evaluate``: the command evaluate.
+- ``evaluation_tables``: an evaluation as tables for a terminal.
+- ``learning``: the commands that look ahead of training: forecast and rehearse.
+- ``options``: arguments and options that several commands have.
+- ``simulation``: the commands simulate.
+- ``terminal``: records as text for a terminal.
+- ``train``: the command train.
 """

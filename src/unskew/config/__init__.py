@@ -1,12 +1,13 @@
-"""Configurations: TOML files → checked settings of a run, and back.
+"""The settings of a run <-> TOML.
 
-- ``run_config``: the door, `read_config` and `RunConfig`; writes settings again.
-- ``sections``: the keys of every section, with types, defaults and descriptions.
-- ``value_types``: types of values with rules of their own.
 - ``families``: ``[bias]`` and ``features``, whose keys come from dataclasses.
-- ``learn_keys``: keys of ``[learn]`` that do not go with the model.
-- ``effects``: which settings can change a result.
-- ``problems``: error messages with line, key and the nearest valid name; the paths named.
-- ``toml_text``: the position of every key in a TOML text, and TOML from plain values.
+- ``key_rules``: rules of single keys: types of values, and keys of [learn] that do not go with
+  its model.
+- ``problems``: what is wrong with a configuration, with line, key and nearest name; which paths
+  it names.
+- ``run_config``: the settings of a run as TOML: read, checked, filled in, written; which of them
+  can change a result.
+- ``sections``: the keys of every section, with types, defaults and descriptions.
 - ``starter_file``: the commented configuration that `unskew init` writes.
+- ``toml_text``: TOML as text: the line of every key, and values written as TOML.
 """

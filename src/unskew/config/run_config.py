@@ -1,4 +1,11 @@
-"""The settings of a run as TOML: read, checked, filled in, written; which of them can change a result."""
+"""The settings of a run as TOML: read, checked, filled in, written; which of them can change a
+result.
+
+Paths are relative to the folder of the file, or to the ``folder`` that the file names. A run writes
+its settings next to its results with such a ``folder``, relative to the file itself: the paths stay
+as the user wrote them, results and data may be moved together, and who has the data elsewhere
+changes one line.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,8 @@
+"""bias -> solve -> weigh in one call.
+
+- ``estimation``: what `debias` leaves behind: the rows of a fit, for errors that count the
+  estimation of omega, new images and refits.
+- ``fitted_weights``: weights of a fitted model, with their verdict.
+- ``pool_weights``: bias -> solve -> weigh in one call, for a pool and for each of its splits.
+- ``train_fit``: the bias model as fitted on train, applied to the images of another split.
+"""

@@ -1,4 +1,6 @@
-"""What `debias` leaves behind: the rows of a fit, for errors that count the estimation of omega, new images and refits."""
+"""What `debias` leaves behind: the rows of a fit, for errors that count the estimation of omega,
+new images and refits.
+"""
 
 from __future__ import annotations
 
@@ -138,8 +140,8 @@ class Estimation:
     resemblance : how well a classifier tells the target's images from the weighted pool; None
         without a sample of the target.
     seed : of the fit.
-    max_uncovered : the share of target images that no source resembles, above which the target is not
-        identifiable.
+    max_uncovered : the share of target images that no source resembles, above which the target is
+        not identifiable.
     replicates : the fits of the last bootstrap, {(replicates, seed): fits}, so that means of
         several values share them; a text says why there is no fit.
     """

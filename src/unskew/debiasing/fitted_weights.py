@@ -141,7 +141,8 @@ def judge_target(weights: Weights, max_uncovered: float, *, check_sample: bool) 
         resemblance = compare_with_target(fitted, weights.weight[fitted.row])
     if resemblance is not None and resemblance.unlike > max_uncovered:
         raise CoverageError(
-            f"{resemblance.message} That is more than max_uncovered = {max_uncovered:g}: the target is "
+            f"{resemblance.message} That is more than max_uncovered = {max_uncovered:g}: the "
+            "target is "
             "not identifiable from these sources.",
             option="max_uncovered",
             value=float(resemblance.unlike),
@@ -177,7 +178,8 @@ def _check_coverage(fitted: FittedBias, max_uncovered: float) -> None:
     if share > max_uncovered:
         raise CoverageError(
             f"{share:.1%} of the target's images are where no source selects anything (omega is 0 "
-            f"for every source), more than max_uncovered = {max_uncovered:g}. Collect such images, or "
+            f"for every source), more than max_uncovered = {max_uncovered:g}. Collect such images, "
+            "or "
             "make the target smaller.",
             option="max_uncovered",
             value=share,

@@ -58,11 +58,12 @@ def debias(
     bias : what is known about the selection: a model of `unskew.bias`.
     target : what is known about the population; None where the model needs nothing (`Known`,
         `Subpopulation`, `Box`, `SoftBox`).
-    rng : an int or a NumPy Generator, of folds, permutations, held-out images and the batches of "sgd".
+    rng : an int or a NumPy Generator, of folds, permutations, held-out images and the batches of
+        "sgd".
     max_uncovered : with a sample of the target, the largest share of its images that no source may
         resemble; more is a `CoverageError`.
-    check_sample : with a sample of the target, let a classifier try to tell it from the weighted pool
-        (``weights.estimation.resemblance``).
+    check_sample : with a sample of the target, let a classifier try to tell it from the weighted
+        pool (``weights.estimation.resemblance``).
     **options
 
     Returns

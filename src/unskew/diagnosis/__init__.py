@@ -1,7 +1,6 @@
-"""How far weights can be trusted, computed before a report is written.
+"""Test, resample and bound the weights before they are reported.
 
-- ``pool_diagnostics`` : `diagnose`, everything below in one record
-- ``model_fit`` : the test of fit; ``error_bars`` : of the normalizers
-- ``outcomes`` : which target means to bound; ``outcome_ranges`` : their sensitivity to c(z)
-- ``report`` : `write_report`, diagnose and report in one call
+- ``pool_diagnostics``: `diagnose`: the step between weighing and reporting; fit check, error
+  bars, sensitivity.
+- ``report``: diagnose and report in one call: `write_report`.
 """

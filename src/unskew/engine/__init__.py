@@ -1,1 +1,6 @@
-"""How a sum over blocks of rows is run: on threads here, on other engines behind the same call."""
+"""How long work runs: blocks of rows, threads, a progress bar.
+
+- ``progress``: one progress bar: count, rate and time left.
+- ``row_blocks``: row blocks: what a matrix must offer to be read in pieces, and readers.
+- ``threads``: threads of this machine.
+"""

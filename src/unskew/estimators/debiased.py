@@ -226,8 +226,9 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             accuracy, or R² for a regressor.
         cv : number of folds; a scikit-learn splitter, each image in one test set; or None: the
             fitted estimator is scored on these images, which it must not have seen in ``fit``.
-        keep_copies_together : images with identical X are copies of one another and stay in one fold, as groups
-            always do. False where equal X does not mean the same image (a few coarse features).
+        keep_copies_together : images with identical X are copies of one another and stay in one
+            fold, as groups always do. False where equal X does not mean the same image (a few
+            coarse features).
         level : of the interval.
         """
         images = GivenImages(X, y, source, group, sample_weight, attributes)

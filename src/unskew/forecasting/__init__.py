@@ -1,0 +1,17 @@
+"""What reweighting will bring, before training.
+
+- ``arms``: the arms of a forecast: naive, debiased, baselines, and the user's own.
+- ``cross_fitting``: arms trained on all folds but one and tested on that one; what training on
+  fewer images costs.
+- ``gain``: the gain of reweighting, predicted before training: `forecast_gain`.
+- ``probe_data``: what a probe learns from: features, labels as codes, and which images stay
+  together.
+- ``record``: what is expected of each arm on the target: from hits on held-out images to
+  accuracies.
+- ``rehearsal``: a test of the bias model on your data: each source in turn is the target, and
+  what is predicted there is compared with the truth.
+- ``rehearsal_record``: the result of a rehearsal: predicted against true accuracy for each
+  source, and the verdict.
+- ``sentences``: a forecast as sentences: the verdict with its reason, and the lines that are
+  printed.
+"""

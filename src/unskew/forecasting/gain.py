@@ -104,8 +104,8 @@ def forecast_gain(
     ridge, scaling : of the probe (`fit_probe`, `scale_features`). Scaling None: "fourth_root" for a
         matrix and for the numbered columns of one representation (embedding_0, …), "standard" for
         columns of different kinds.
-    keep_copies_together : images whose features are identical are copies of one image; None: where there are at
-        least eight features.
+    keep_copies_together : images whose features are identical are copies of one image; None: where
+        there are at least eight features.
     check : let `unskew.check_fit` object.
     rng : an int or a NumPy Generator, of folds and fits.
     progress : None shows a bar on terminals.

@@ -75,8 +75,8 @@ def gather_probe_data(
     scaling : of `scale_features`. None: "fourth_root" for a matrix and for the numbered columns of
         one representation (embedding_0, embedding_1, …), whose sizes mean something relative to one
         another; "standard" for columns of different kinds.
-    keep_copies_together : images whose features are identical are copies of one image; None: only where there are
-        at least eight features. The same ``content`` always means copies.
+    keep_copies_together : images whose features are identical are copies of one image; None: only
+        where there are at least eight features. The same ``content`` always means copies.
     scaled : False: unscaled features, for learners that scale them themselves.
     """
     X_nd = _matrix(pool, features)

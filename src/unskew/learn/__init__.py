@@ -1,5 +1,43 @@
-"""Stage 6, weighted training: sampler and loss for torch, the trainer, and baselines to compare
-with.
+"""Weighted training: samplers, losses, networks, probes and baselines.
+
+- ``augment``: random crops, flips and Cutout of a whole batch at once, on its device.
+- ``baseline_methods``: the six baselines: how each turns a pool, and mostly a target, into
+  weights.
+- ``baseline_record``: one baseline as weights for a pool (`Baseline`), and several side by side
+  (`Baselines`).
+- ``baselines``: what one would do without the biased-sampling equations: `make_baseline`,
+  `make_baselines`.
+- ``batch_norm``: batch normalisation after weighted training: statistics of the target, not of
+  the pool.
+- ``density_ratio``: the density ratio of target and pool from a classifier that tells their
+  images apart.
+- ``fast_network``: a small network that learns much in few passes: minutes on a CPU.
+- ``loss``: `WeightedLoss`: a per-image loss of torch, weighted, and unbiased under minibatches.
+- ``model_zoo``: which network a setting names, with the scaling of its inputs inside.
+- ``presets``: how a model is trained: the settings, their presets, and what is wrong with a
+  value.
+- ``probe``: a linear probe: weighted multinomial logistic regression, fast enough for dozens of
+  fits.
+- ``resnet``: the residual networks for small images of He et al. (2016), section 4.2.
+- ``sampler``: `WeightedSampler`: weighted sampling for torch's DataLoader, also in distributed
+  training.
+- ``sampling_schemes``: which images an epoch shows, and how often: systematic, multinomial, or
+  without replacement.
+- ``schedules``: the learning rate at each step of a training.
+- ``sklearn_fit``: a scikit-learn estimator with weights; and its probabilities moved to other
+  class shares.
+- ``sklearn_routing``: how weights reach the step of a scikit-learn estimator that learns from
+  them, or an error when they would be dropped on the way.
+- ``train``: weighted training of an image classifier: data in, a model out. Read it top to
+  bottom.
+- ``trained_model``: `TrainedModel`: scores of other images; the files of a training, written
+  atomically, read without running code.
+- ``training_data``: `TrainingData`: images or features, labels and weights, checked; batches of
+  them on the device.
+- ``training_loop``: the training of a network: one epoch after the other, each judged, saved and
+  logged.
+- ``weights_by_id``: the weights of the images of a dataset, in its order: joined by id, and
+  checked.
 """
 
 from typing import TYPE_CHECKING, Any

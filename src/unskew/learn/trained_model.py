@@ -1,4 +1,6 @@
-"""`TrainedModel`: scores of other images; the files of a training, written atomically, read without running code."""
+"""`TrainedModel`: scores of other images; the files of a training, written atomically, read without
+running code.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""`TrainingData`: images or features, labels and weights, checked; batches of them on the device."""
+"""`TrainingData`: images or features, labels and weights, checked; batches of them on the
+device.
+"""
 
 from __future__ import annotations
 

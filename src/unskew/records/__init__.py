@@ -1,5 +1,16 @@
-"""The nouns that the stages hand to one another: frozen, with methods that compute delegated by a
-lazy import.
+"""The nouns handed from room to room: frozen; methods that compute delegate by a lazy import.
+
+- ``arrays``: names for the arrays that everybody passes around; codes counted, logarithms summed,
+  seeds.
+- ``diagnostics``: how far the weights can be trusted: the test of fit, error bars, and
+  sensitivity to c(z).
+- ``levels``: the values of a column as levels, and ids joined to positions.
+- ``pool``: `Pool`, and where the pixels of its images are.
+- ``pool_table``: tables and arrays -> `Pool`: one row for each image, with a source and a stable
+  id.
+- ``solution``: the solved equations, and what links the sources.
+- ``target``: the population that results describe.
+- ``weights``: one weight for every image; an estimate with its error.
 """
 
 from unskew.records.arrays import Codes, Floats, Ints

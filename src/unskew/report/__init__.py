@@ -1,4 +1,6 @@
-"""Stage 7, everything on one page: weighted tables and drawings, no statistics.
+"""Everything on one page.
 
-``files`` writes report.html and report.json; ``summary`` makes the record, ``page`` draws it.
+- ``files``: the files of a report: `report.html` and `report.json`.
+- ``page``: a summary -> one HTML file that needs no network.
+- ``summary``: a diagnosed run -> plain numbers and sentences.
 """

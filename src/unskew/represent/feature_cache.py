@@ -1,4 +1,11 @@
-"""Hashes of images, and the cache of computed features: Parquet files by content and settings."""
+"""Hashes of images, and the cache of computed features: Parquet files by content and settings.
+
+A cache is a folder of shelves, one for each representation with its settings; a shelf is a folder
+of small Parquet files that are written whole and never changed. Several runs may therefore use one
+cache at the same time, a killed run loses at most what it had not written yet, and a file that
+cannot be read is set aside and its values computed again. Deleting the folder costs time, nothing
+else.
+"""
 
 from __future__ import annotations
 

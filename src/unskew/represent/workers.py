@@ -1,4 +1,10 @@
-"""The threads and processes of a run; results gathered and written."""
+"""The threads and processes of a run; results gathered and written.
+
+They take more than a second to start, so threads begin, and all but one give way to processes where
+much is left to do. They are started by loky (part of joblib, which scikit-learn needs): unlike
+those of the standard library they do not run the user's script again, so it needs no ``if __name__
+== "__main__"``.
+"""
 
 from __future__ import annotations
 

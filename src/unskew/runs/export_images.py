@@ -117,7 +117,7 @@ class _Shards:
         if self.tar is None:
             # USTAR: plain headers that every reader knows; dates, owners and the machine stay out.
             path = self.folder / f"{self.split}-{self.number:06d}.tar"
-            self.tar = tarfile.open(path, "w", format=tarfile.USTAR_FORMAT)
+            self.tar = tarfile.open(path, "w", format=tarfile.USTAR_FORMAT)  # noqa: SIM115 (close)
             self.number, self.size = self.number + 1, 0
         for suffix, data in sorted(files.items()):
             info = tarfile.TarInfo(f"{key}.{suffix}")

@@ -1,6 +1,15 @@
-"""Biased databases whose truth is known, for tests, benchmarks and the demo.
+"""Biased databases whose truth is known; NumPy only.
 
-`scenario` is the record that each of the others draws.
+- ``censoring``: a large source that never shows part of the population, and a small one that
+  does.
+- ``class_overlap``: sources that differ in how often they show each class (the article's section
+  4.2).
+- ``gaussian_tilts``: sources that are exponential tilts of a Gaussian target: everything is known
+  in closed form.
+- ``image_acquisition``: sources that differ in how their images were taken.
+- ``nesting``: nested truncation: each source sees all that the one before it sees, and more.
+- ``scenario``: what a scenario returns: drawn images, their sources, and the truth that no user
+  knows.
 """
 
 from unskew.scenarios.censoring import censored

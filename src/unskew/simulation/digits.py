@@ -69,7 +69,7 @@ by = ["label", "light"]
 
 [report]
 title = "Handwritten digits from three cameras"
-"""
+"""  # noqa: E501
 
 
 # What is trained, and what the forecast is asked about.

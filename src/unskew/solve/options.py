@@ -60,7 +60,8 @@ _MEANING = {
     "DataFrame,\n        else the sorted names in ``source``).",
     "start": '(K,) u to start from (default: the solution of a subsample for "newton", a random '
     'draw\n        for "sgd").',
-    "rng": 'an int or a NumPy Generator, for the subsample of "newton", the batches and the random start of "sgd".',
+    "rng": 'an int or a NumPy Generator, for the subsample of "newton", the batches and the random '
+    'start of "sgd".',
 }
 
 

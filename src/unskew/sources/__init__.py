@@ -1,11 +1,28 @@
-"""Stage 1: image databases into a `Pool`.
+"""Image databases -> `Pool`.
 
-Doors: ``settings`` reads the ``[sources]`` part of a configuration and a target sample, ``readers``
-serves the methods of `Pool`, ``discovery`` makes settings of paths on the command line (by
-``column_guessing``), ``description`` counts what is in a pool.
-
-Readers: ``folder`` (by ``listing`` and ``metadata``), ``manifest`` (by ``tables`` and ``coco``),
-``arrays``, ``cifar`` (by ``cifar_files`` and ``pickled_arrays``), ``huggingface``, ``dataset``.
-
-Shared: ``files`` (images in files), ``pixels`` (images in memory), ``ids``, ``labels``, ``roles``.
+- ``arrays``: images in arrays: in memory, or in ``.npz`` files.
+- ``cifar``: CIFAR-10 and CIFAR-100 as their authors distribute them, pickled or binary.
+- ``cifar_files``: the files of the official CIFAR archives: names and checksums; finding and
+  fetching them.
+- ``coco``: COCO and COCO Camera Traps: one row for each image, its categories as labels.
+- ``column_guessing``: the likely roles of the columns of a table or dataset, judged by their
+  names alone.
+- ``dataset``: datasets like those of torch: a length, and items (image, label) or {"image": …,
+  "label": …}.
+- ``description``: what is in a pool, as plain numbers: the record behind ``unskew describe``.
+- ``discovery``: folders and files named on the command line -> the ``[sources]`` part of a
+  configuration.
+- ``files``: image files: listed without opening one, read as bytes, or the reason why not.
+- ``folder``: folders of images, classes in subfolders, with the table next to the images.
+- ``huggingface``: Hugging Face datasets: an object, a folder, or a name; images stay encoded
+  until needed.
+- ``manifest``: a table that lists the images: the path of each, and what is known of it.
+- ``pickled_arrays``: pickles that hold plain values and NumPy arrays, read without running
+  anything of theirs.
+- ``pixels``: any image in memory -> encoded bytes, or 8-bit numbers (height, width[, 1, 3 or 4]).
+- ``readers``: the readers of image databases: by kind, and by the `[sources]` part of a
+  configuration.
+- ``roles``: which columns are source, label and group; ids that stay the same; images with
+  several labels.
+- ``tables``: tables in files (CSV, TSV, JSONL, JSON records, Parquet), read without guessing.
 """

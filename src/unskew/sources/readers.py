@@ -1,4 +1,7 @@
-"""The readers of image databases: by kind, and by the `[sources]` part of a configuration."""
+"""The readers of image databases: by kind, and by the `[sources]` part of a configuration.
+
+Importing this module is cheap: a reader is loaded when it is asked for.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Parts of a pool that keep together what belongs together.
+"""Train, validation and test; folds.
 
-`assignment` makes, reads and checks train, validation and test; `folds` makes folds and finds
-copies of an image.
+- ``assignment``: train, validation and test: splits that keep groups and copies together.
+- ``folds``: which images may not be separated, and folds that keep them together.
 """

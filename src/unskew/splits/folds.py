@@ -153,7 +153,8 @@ def check_folds(tests: list[Ints], unit_n: Ints) -> Ints:
         raise DataError(
             "cv puts images of one group, or exact copies of an image, into different folds "
             f"({split} cases), so a model would be judged on what it has seen. Use a splitter by "
-            "group, or cv=5; pass keep_copies_together=False where equal X does not mean the same image.",
+            "group, or cv=5; pass keep_copies_together=False where equal X does not mean the same "
+            "image.",
             option="cv",
             count=split,
         )

@@ -1,8 +1,19 @@
-"""What a `Target` computes: facts read and checked, and the mass of every stratum of a pool.
+"""What a `Target` computes.
 
-`methods` is what the methods of `Target` call. `building` makes targets of margins and tables
-(`facts`, `levels`), `schema` of a configuration. `resolution` applies a target to a pool: the cells
-of the pool (`pool_cells`), their masses (`cell_masses`: given, or raked by `raking` and `tilting`,
-with errors from `mass_covariance`), put together as `strata`. `holdout` chooses images that judge,
-`wording` writes the sentences.
+- ``building``: the five ways to define a target, and their options, checked before any pool is
+  seen.
+- ``facts``: margins and joint tables as distributions over levels; levels in bins.
+- ``holdout``: which images of a reference judge and do not fit: whole groups, at random.
+- ``mass_covariance``: covariance of the target's masses, and how raking and restriction change
+  it: pure mathematics.
+- ``methods``: what the methods of `Target` compute: the one module that `records/target.py`
+  imports.
+- ``raking``: raking: the joint distribution nearest to a table of cells that has given margins.
+- ``resolution``: a target meets a pool: the stratum of every image, the mass of every stratum,
+  coverage.
+- ``settings``: a target as the `[target]` part of a configuration, and in sentences.
+- ``strata``: what a target is on a pool: strata with their masses, or a reference; masses of
+  uncovered strata.
+- ``tilting``: the smallest change of a distribution (Kullback–Leibler) that makes given means
+  hold.
 """

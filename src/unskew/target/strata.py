@@ -1,4 +1,6 @@
-"""What a target is on a pool: strata with their masses, or a reference; masses of uncovered strata."""
+"""What a target is on a pool: strata with their masses, or a reference; masses of uncovered
+strata.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The output folder of a training: which run it holds, whether another may replace it, its projections."""
+"""The output folder of a training: which run it holds, whether another may replace it, its
+projections.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A training before and after: what is about to happen, and what came out, with scores of every arm."""
+"""A training before and after: what is about to happen, and what came out, with scores of every
+arm.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,30 @@
-"""Stage 5, normalizers → one weight per image.
+"""Normalizers -> one weight per image.
 
-With diagnosis, error bars, calibration, trimming and shrinking.
+- ``bootstrap``: replicates of weights: images (or groups) drawn again within sources, and solved
+  again.
+- ``calibrate``: move the weights as little as possible so that known facts about the target hold
+  exactly.
+- ``curvature``: the curvature of the objective at the solution, as standard errors need it.
+- ``effective_size``: how many images carry the weights: effective sample size, tail, verdict.
+- ``estimated_omega``: standard errors when ω was estimated, robust to groups.
+- ``extreme_means``: the largest weighted mean when every weight may change by a factor, exactly,
+  in O(n log n).
+- ``known_margins``: known margins and means of the target, read from what a user passes and
+  checked.
+- ``methods``: what the methods of `Weights` compute: the one module that the record imports.
+- ``new_images``: weights for images that were not in the pool, by the fitted bias model, without
+  a new solve.
+- ``pool_comparison``: how much of the distance between weighted means and those of the plain pool
+  may be noise.
+- ``sampling_units``: what varies independently: images or groups, the strata they are drawn in,
+  their spread.
+- ``sensitivity``: how far a target mean may be off if selection differs from the model by an
+  unknown factor.
+- ``shrink``: weights drawn back towards the plain pool where they add more noise than they
+  correct.
+- ``solved_weights``: the door of the stage, ``debias_weights``; weights joined by id.
+- ``trim``: cap the largest weights: less variance for some bias, with an account of both.
+- ``uncertainty``: standard errors for known omega, robust to groups.
+- ``weights_table``: weights.parquet, its one writer and reader: every image with its roles and
+  its weight.
 """

@@ -1,4 +1,11 @@
-"""Standard errors for known omega, robust to groups."""
+"""Standard errors for known omega, robust to groups.
+
+Here ω is known; where it was estimated, `unskew.weigh.estimated_omega` has the formulas.
+
+Notation: q_i the memberships of image i, π_i its weight, λ_k the shares, H the Hessian of the
+objective at the solution, and H⁻ the generalized inverse of H with H⁻λ = 0 (H has the null vector
+1: the constant in u, which is fixed by convention).
+"""
 
 from __future__ import annotations
 

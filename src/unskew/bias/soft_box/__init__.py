@@ -1,6 +1,15 @@
-"""The seven files of `SoftBox`: the model, its search, likelihood, test and compiled loops.
+"""`SoftBox`: 1 in a box, falling off around it.
 
-`model` is the family; `fit` fits it: `search` chooses which edges are finite, `likelihood` climbs
-to the maximum, `permutation` tests against none. `kernels_boxes`, `kernels_likelihood` and
-`kernels_information` are the loops over images, compiled by Numba.
+- ``fit``: soft boxes by maximum likelihood of the source labels.
+- ``kernels_boxes``: compiled loops over images behind soft boxes: ω, distances, and the gain of
+  one edge.
+- ``kernels_information``: the compiled Fisher information of soft boxes.
+- ``kernels_likelihood``: the compiled likelihood of source labels under soft boxes, with its
+  gradient.
+- ``likelihood``: the likelihood of the source labels under soft boxes, and its ascent by damped
+  Fisher scoring.
+- ``model``: biasing functions that are 1 in a box of features and fall off linearly around it.
+- ``permutation``: do the sources differ in these features at all? A permutation test against
+  constant ω.
+- ``search``: where the search for soft boxes starts, and which edges it opens and closes.
 """

@@ -1,9 +1,16 @@
-"""A `Summary` → one HTML file.
+"""A summary -> one HTML file that needs no network.
 
-- ``html`` : the page from its templates; ``panels`` : tables and galleries of its panels
-- ``figures`` : a drawing with its legend and table; ``svg`` : elements, scales, axes;
-  ``tables`` : cells and columns; ``numbers`` : numbers and names as a person reads them
-- ``plots_sources``, ``plots_weights``, ``plots_columns``, ``plots_balance``,
-  ``plots_sensitivity``, ``plots_forecast`` : the figures of one panel each
-- ``plots_heat``, ``plots_graph`` and ``overlap_tables`` : links between the sources
+- ``html``: the page: a `Summary` as one HTML file that requests nothing and runs only its own
+  script.
+- ``overlap_tables``: links between the sources as tables, and the weakest in one sentence.
+- ``panels``: what the panels of a page show besides figures.
+- ``plots_columns``: small multiples: distributions of columns, and ω along a feature.
+- ``plots_forecast``: the forecast: accuracy of every arm, gains, and class by class, in points
+  from 0 to 100.
+- ``plots_overlap``: the links between sources: heat map, graph and tables.
+- ``plots_rows``: figures by row: shares and normalizers of sources, balance of columns,
+  sensitivity.
+- ``plots_weights``: the weights: histogram, concentration, and quantiles by source and by class.
+- ``svg``: SVG by hand: elements, scales, axes, and a figure with its table.
+- ``tables``: tables of a page, and numbers and names as a person reads them.
 """

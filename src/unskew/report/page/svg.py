@@ -1,4 +1,12 @@
-"""SVG by hand: elements, scales, axes, and a figure with its table."""
+"""SVG by hand: elements, scales, axes, and a figure with its table.
+
+Positions along x are percentages of the drawing's width, those along y are pixels: a drawing takes
+whatever width it is given, and its text keeps its size, on a phone as on paper. Nothing here
+carries a colour; classes do, and the style sheet knows light, dark and print.
+
+Every figure carries its table, so that none can be shown without its numbers. Most are rows of
+named things (sources, columns, levels): a label, marks on a common scale, and numbers.
+"""
 
 from __future__ import annotations
 

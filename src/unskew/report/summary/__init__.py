@@ -1,20 +1,24 @@
-"""A pool, its weights and their diagnostics → the record that a page shows.
+"""A diagnosed run -> plain numbers and sentences.
 
-The record and how it is made:
-
-- ``record`` : what a page shows, `Summary`; ``plain`` : as report.json and back
-- ``summarize`` : of a run; ``refusal`` : of a run that was refused
-- ``weighted_pool`` : images joined to weights, what every panel is made from
-
-Panels:
-
-- ``verdict_words``, ``source_table``, ``stratum_table``, ``overlap_panel``, ``weights_panel``
-- ``columns`` : levels and bins; ``columns_against_target`` : with what the target gives;
-  ``column_balance`` : shown cells and standardised differences; ``not_corrected``
-- ``bias_panel`` and ``omega_curves`` : the model; ``forecast_panel`` : the expected gain
-- ``gallery``, ``thumbnails`` and ``copies`` : images; ``splits`` and ``adjustments``
-
-Privacy:
-
-- ``privacy`` : the rule; ``suppression`` : which cells are withheld; ``wording`` : sentences
+- ``bias_panel``: the bias model: its assumptions and estimates, its fit, and omega along each
+  feature.
+- ``column_balance``: distributions of pool, weighted pool and target, and what is not corrected.
+- ``columns``: columns as a report shows them: numbers in bins with round edges, everything else
+  by level.
+- ``forecast_panel``: a forecast, as `forecast.json` holds it, becomes a panel of the page.
+- ``gallery``: which images are worth looking at, and their thumbnails.
+- ``plain``: a record as plain values and back: what `report.json` holds.
+- ``privacy``: what a private report withholds: the rule, small cells, counts in sentences.
+- ``record``: what a page shows, as plain numbers and texts: `report.json` is this record.
+- ``refusal``: the page of a run that was refused: what is missing, and what to do about it.
+- ``source_table``: the tables of sources and splits, exact copies, and images that could not be
+  read.
+- ``stratum_table``: the strata of the target: how much of it each is, how much of the pool, and
+  who sees it.
+- ``summarize``: a pool and its weights → the summary of a page.
+- ``verdict_words``: the verdict with its reasons and next steps, and how the weights were
+  adjusted.
+- ``weighted_pool``: a pool joined to its weights by id, and its columns with what the target says
+  of them.
+- ``weights_panel``: the spread and concentration of the weights, and the links between sources.
 """

@@ -1,4 +1,27 @@
-"""What a private report withholds: the rule, small cells, counts in sentences."""
+"""What a private report withholds: the rule, small cells, counts in sentences.
+
+The rule, `privacy = "aggregate"`: a cell of 1 to 9 units (groups, such as patients, where there are
+groups, else images) is withheld with everything computed from it. A table adds up to a total that
+is known; so where one cell is withheld, the smallest of the others are, too, until at least two are
+and together they have ten units or more. Cells without any image are shown: there is nobody in
+them.
+
+Where it holds:
+
+- sources, strata, splits, unreadable images, classes, levels and bins: by `hidden_cells`, one table
+  at a time; shares, weights and effective sizes of a withheld cell go with its count. A level of a
+  stratum's attribute is shown only if none of its strata is withheld, so that no margin gives a
+  cell away; there is no table of sources by anything else.
+- levels that fewer than ten have are joined, for their names could tell who they are; edges of bins
+  are round numbers with at least ten images beyond them; maxima and quantiles with fewer than ten
+  images on one side are left out; effective sizes have two digits.
+- links between sources overlap, so that their differences may be small: their counts are rounded to
+  tens.
+- sentences lose their counts.
+
+It does not protect against other publications about the same images, nor against columns that
+determine one another.
+"""
 
 from __future__ import annotations
 
