@@ -47,12 +47,14 @@ SIDEWAYS = {
     "runs": {"config"},
     "training": {"runs", "config"},
     "simulation": {"config", "runs"},
+    "cli": {"__init__"},  # its version
     "__init__": {"cli"},
     "__main__": {"cli"},
 }
 # Law 1b: the one module above them that methods of a record may import, when they are called.
 DOORS_UPWARDS = {
     "records/pool.py": {"unskew.sources.readers"},
+    "records/pool_table.py": {"unskew.sources.readers"},
     "records/target.py": {"unskew.target.methods"},
     "records/weights.py": {"unskew.weigh.methods"},
 }
@@ -258,15 +260,15 @@ def test_architecture_md_fits_on_two_screens_and_lists_the_rooms() -> None:
     page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     assert len(page.splitlines()) <= LONGEST_PAGE
     rooms = [room for layer in LAYERS for room in layer if "_" not in room]
-    listed = re.findall(r"^\| `([\w/]+)` \|", page, flags=re.MULTILINE)
+    listed = re.findall(r"^\| `([\w/.]+)` \|", page, flags=re.MULTILINE)
     assert sorted(listed) == sorted(f"{room}.py" if room == "errors" else room for room in rooms)
 
 
-@pytest.mark.parametrize(
-    "file", re.findall(r"`([\w/]+\.py)`", (ROOT / "ARCHITECTURE.md").read_text())
-)
-def test_architecture_md_names_files_that_exist(file: str) -> None:
-    assert (PACKAGE / file).is_file() or (ROOT / file).is_file()
+def test_architecture_md_names_files_that_exist() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    for file in re.findall(r"`([\w/]+\.py)`", page):
+        places = (PACKAGE / file, ROOT / file, ROOT / "tools" / file)
+        assert any(path.is_file() for path in places), file
 
 
 def test_no_file_has_grown_too_long() -> None:
@@ -281,13 +283,17 @@ def test_no_file_is_a_drawer_for_everything() -> None:
 
 def test_variables_have_the_names_of_things() -> None:
     empty = {"said", "told", "found", "given"}
-    names = [
-        f"{_name(path)}:{node.lineno} {node.id}"
-        for path in MODULES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in empty
-    ]
-    assert not names
+    named = []
+    for path in MODULES:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        fields = {node.target for node in ast.walk(tree) if isinstance(node, ast.AnnAssign)}
+        named += [
+            f"{_name(path)}:{node.lineno} {node.id}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in empty
+            if node not in fields
+        ]
+    assert not named
 
 
 @pytest.mark.parametrize(

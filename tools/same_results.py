@@ -126,7 +126,7 @@ def record(checkout: Path, output: Path, data: Path) -> None:
 
 
 def make_data(checkout: Path, data: Path) -> None:
-    """Make the inputs of the three configurations, and predictions of which two in three are right."""
+    """Make the inputs of the three configurations, and predictions, two in three right."""
     run_python(checkout, ["-c", MAKE_DATA, data], checkout)
     table = json.loads((data / "camera_traps" / "all.json").read_text())
     told = [category["name"] for category in table["categories"]]

@@ -111,5 +111,5 @@ def test_errors_of_quantile_boxes_come_from_a_bootstrap() -> None:
     x = np.concatenate([rng.uniform(0, 0.8, 150), rng.uniform(0.2, 1, 150)])
     pool = Pool.from_arrays(np.repeat(["p", "q"], 150), x=x)
     weights = debias(pool, Box(["x"], quantile=0.02))
-    replicates = weights.bootstrap(100, seed=0, values=x)
+    replicates = weights.bootstrap(100, rng=0, values=x)
     assert weights.mean(x) == replicates.estimate()

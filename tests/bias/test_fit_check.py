@@ -453,8 +453,6 @@ def test_check_fit_takes_the_fitted_model_and_says_when_nothing_can_be_tested() 
         np.repeat(["p", "q"], 100), label=rng.choice(["a", "b"], 200), x=rng.normal(size=200)
     )
     weights = unskew.debias(pool, Strata("label"), Target.uniform("label"))
-    assert (
-        "fits these features exactly"
-        in unskew.check_fit(pool, weights.estimation.fitted, weights).message
-    )
-    assert unskew.check_fit(pool, None, weights, features=["x"]).p_value > 0.001
+    nothing = unskew.check_fit(pool, weights.estimation.fitted, weights=weights)
+    assert "fits these features exactly" in nothing.message
+    assert unskew.check_fit(pool, None, weights=weights, features=["x"]).p_value > 0.001

@@ -213,7 +213,7 @@ def test_intervals_of_all_metrics_cover_their_truth() -> None:
         hard, y, probability = (np.concatenate(each) for each in zip(*parts, strict=True))
         weight = np.where(hard, 0.5 / 0.55, 0.5 / 0.45)
         figures = judged(
-            hard, y, probability, np.repeat(["s", "t"], 300), weight, replicates=300, seed=trial
+            hard, y, probability, np.repeat(["s", "t"], 300), weight, replicates=300, rng=trial
         )
         for name, figure in figures.items():
             inside[name] += figure.interval[0] <= truth[name].value <= figure.interval[1]

@@ -76,7 +76,7 @@ def test_only_ratios_of_weights_matter_and_no_order_of_rows() -> None:
         assert other.value == pytest.approx(figure.value, rel=1e-12)
         assert other.interval == pytest.approx(figure.interval, rel=1e-9)
     assert judge(table, predictions, replicates=64).to_dict() == first.to_dict()
-    assert judge(table, predictions, replicates=64, seed=1).overall != first.overall
+    assert judge(table, predictions, replicates=64, rng=1).overall != first.overall
 
 
 def test_impossible_options_are_errors(table: pd.DataFrame, predictions: pd.DataFrame) -> None:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from raising import refused
 from unskew import CoverageError, Pool, Target
-from unskew.target.raking import KnownMargin, rake_table, sweep_margins
+from unskew.target.raking import MarginOfCells, rake_table, sweep_margins
 
 
 def test_margins_that_need_empty_combinations_cannot_be_raked():
@@ -34,7 +34,7 @@ def test_raking_is_the_limit_of_proportional_fitting(seed):
     weight_c, code_ca = rng.dirichlet(np.ones(12)), [np.arange(12) // 4, np.arange(12) % 4]
     masses = [rng.dirichlet(np.full(3, 5.0)), rng.dirichlet(np.full(4, 5.0))]
     margins = [
-        KnownMargin(name, tuple(map(str, range(mass_l.size))), mass_l, code_c)
+        MarginOfCells(name, tuple(map(str, range(mass_l.size))), mass_l, code_c)
         for name, mass_l, code_c in zip("ab", masses, code_ca, strict=True)
     ]
     raked_c = rake_table(weight_c, margins)

@@ -14,7 +14,8 @@ from unskew.cli.app import run_command
 @pytest.fixture(scope="session")
 def shapes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run of two arms in `results`, and other images in `new`; not to be changed."""
-    pytest.importorskip("torch")
+    torch = pytest.importorskip("torch")
+    torch.set_num_threads(1)  # as in the tests: another number of threads rounds otherwise
     folder = tmp_path_factory.mktemp("shapes")
     configuration = write_training_run(folder)
     write_shapes(folder / "new", {"day": {"disc": 12, "square": 12}}, seed=1)

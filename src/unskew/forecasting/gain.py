@@ -14,7 +14,7 @@ import numpy.typing as npt
 from unskew.debiasing.pool_weights import debias
 from unskew.engine.progress import show_progress
 from unskew.errors import DataError, first_few
-from unskew.forecasting.arms import check_arms, make_arms
+from unskew.forecasting.arms import check_probe_arms, make_arms
 from unskew.forecasting.cross_fitting import (
     count_fits,
     cross_fit_arms,
@@ -128,7 +128,7 @@ def forecast_gain(
     ('reweight', True)
     """
     seed = seed_of(rng)
-    asked = check_arms(arms, own or {})
+    asked = check_probe_arms(arms, own or {})
     # Of "all", those that lack something are left out; one that is named must be made.
     lenient = "all" in arms
     trained, called = find_learner(learner, ridge)

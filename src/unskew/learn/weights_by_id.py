@@ -27,8 +27,8 @@ def align_by_id(
     allow_extra : weights of images that the dataset does not hold (another split, say) are left out
         instead of being an error.
     """
-    given = _by_id(weights, ids is not None)
-    if given is None:
+    by_id = _by_id(weights, ids is not None)
+    if by_id is None:
         if ids is not None:
             raise ConfigError(
                 "ids join weights that know their images (Weights, a table with id and weight, a "
@@ -44,7 +44,7 @@ def align_by_id(
             "(pool.frame['id'], for instance). If both are surely in one order, pass the numbers "
             "alone: weights.weight."
         )
-    owners, values = given
+    owners, values = by_id
     wanted = list_ids(ids)
     refuse_duplicates(wanted, "the dataset")
     rows = find_positions(wanted, owners, of="the dataset", among="the weights")
@@ -62,11 +62,11 @@ def align_by_id(
 
 def named_weights(weights: Any) -> tuple[list[Hashable], Floats] | None:
     """(ids, weights) of weights that know their images, checked; None for bare numbers."""
-    given = _by_id(weights, True)
-    if given is None:
+    by_id = _by_id(weights, True)
+    if by_id is None:
         return None
-    refuse_duplicates(given[0], "the weights")
-    return given[0], _checked(given[1], given[0])
+    refuse_duplicates(by_id[0], "the weights")
+    return by_id[0], _checked(by_id[1], by_id[0])
 
 
 def _by_id(weights: Any, with_ids: bool) -> tuple[list[Hashable], Floats] | None:

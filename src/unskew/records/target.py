@@ -65,7 +65,7 @@ class Target:
     @classmethod
     def uniform(cls, by: str | Sequence[str], **options: Unpack[TargetOptions]) -> Target:
         """Give every level of ``by`` the same mass; of several attributes, every combination."""
-        from unskew.target.building import uniform_target
+        from unskew.target.methods import uniform_target
 
         return uniform_target(by, options)
 
@@ -83,7 +83,7 @@ class Target:
         "stderr". Several margins are raked from ``interactions`` (a joint table, default the
         pool's), whose odds ratios are thereby assumed.
         """
-        from unskew.target.building import margins_target
+        from unskew.target.methods import margins_target
 
         return margins_target(margins, interactions, options)
 
@@ -100,34 +100,34 @@ class Target:
         The table has a column for each attribute and one called count, mass, probability or share;
         ``n`` is the size of the survey behind it.
         """
-        from unskew.target.building import table_target
+        from unskew.target.methods import table_target
 
         return table_target(table, by, n, options)
 
     @classmethod
     def sample(cls, sample: Pool | str, holdout: float = 0.0) -> Target:
         """Take the population that ``sample`` was drawn from, labelled or not."""
-        from unskew.target.building import sample_target
+        from unskew.target.methods import sample_target
 
         return sample_target(sample, holdout)
 
     @classmethod
     def source(cls, name: str, holdout: float = 0.0) -> Target:
         """Take the population of the source ``name``, which is known to be unbiased."""
-        from unskew.target.building import source_target
+        from unskew.target.methods import source_target
 
         return source_target(name, holdout)
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any], folder: str | PathLike[str] = ".") -> Target:
         """Read the ``[target]`` part of a configuration; files are read from ``folder``."""
-        from unskew.target.settings import read_target
+        from unskew.target.methods import read_target
 
         return read_target(settings, folder)
 
     def to_dict(self) -> dict[str, Any]:
         """Return values that TOML and JSON can hold, from which `from_dict` makes the same."""
-        from unskew.target.settings import written_target
+        from unskew.target.methods import written_target
 
         return written_target(self)
 
@@ -140,7 +140,7 @@ class Target:
 
     def stratify(self, pool: Pool | pd.DataFrame) -> TargetStrata:
         """Find the target mass of every stratum of the pool; an error for a sample or a source."""
-        from unskew.target.resolution import stratify_pool
+        from unskew.target.methods import stratify_pool
 
         return stratify_pool(self, pool)
 
@@ -149,12 +149,12 @@ class Target:
 
         A target of masses is an error.
         """
-        from unskew.target.resolution import find_reference
+        from unskew.target.methods import find_reference
 
         return find_reference(self, pool)
 
     def describe(self) -> tuple[str, ...]:
         """Return what was given and what is assumed, in plain sentences."""
-        from unskew.target.settings import target_sentences
+        from unskew.target.methods import target_sentences
 
         return target_sentences(self)

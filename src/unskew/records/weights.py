@@ -136,7 +136,7 @@ class Weights:
     @cached_property
     def diagnosis(self) -> Diagnosis:
         """ESS, design effect, share of weight per source and Pareto-k of the tail."""
-        from unskew.weigh.effective_size import diagnose_weights
+        from unskew.weigh.methods import diagnose_weights
 
         return diagnose_weights(self)
 
@@ -146,7 +146,7 @@ class Weights:
         The error is cluster-robust if there are groups, and accounts for the estimation of ω where
         `unskew.debias` estimated it.
         """
-        from unskew.weigh.uncertainty import weighted_mean
+        from unskew.weigh.methods import weighted_mean
 
         return weighted_mean(self, values, level=level)
 
@@ -156,7 +156,7 @@ class Weights:
         Without groups it is that of Gill et al. (1988) and Kong et al. (2003) for known ω; where
         `unskew.debias` estimated ω, it accounts for that.
         """
-        from unskew.weigh.uncertainty import log_normalizer_covariance
+        from unskew.weigh.methods import log_normalizer_covariance
 
         return log_normalizer_covariance(self)
 
@@ -170,7 +170,7 @@ class Weights:
 
         A model that was fitted is fitted again. Replicates that are disconnected are counted.
         """
-        from unskew.weigh.bootstrap import bootstrap_weights
+        from unskew.weigh.methods import bootstrap_weights
 
         return bootstrap_weights(self, replicates, rng, values)
 
@@ -180,7 +180,7 @@ class Weights:
         An unknown id is an error, and so are duplicate ids among the weights. An image may be asked
         for twice.
         """
-        from unskew.weigh.solved_weights import align_weights
+        from unskew.weigh.methods import align_weights
 
         return align_weights(self, ids)
 
@@ -189,7 +189,7 @@ class Weights:
 
         Its columns are id, source, group (if there are groups), weight and sample_weight.
         """
-        from unskew.weigh.weights_table import make_weights_frame
+        from unskew.weigh.methods import make_weights_frame
 
         return make_weights_frame(self)
 
@@ -199,7 +199,7 @@ class Weights:
         Its columns are id, source, path, label, group, split, weight and sample_weight, empty where
         they are unknown.
         """
-        from unskew.weigh.weights_table import write_weights
+        from unskew.weigh.methods import write_weights
 
         write_weights(self, path)
 
@@ -210,7 +210,7 @@ class Weights:
 
         The options are those of `unskew.weigh.sensitivity.bound_weights_mean`.
         """
-        from unskew.weigh.sensitivity import bound_weights_mean
+        from unskew.weigh.methods import bound_weights_mean
 
         return bound_weights_mean(self, values, factor, **options)
 
@@ -220,7 +220,7 @@ class Weights:
         A new image like image i of the pool gets the same weight as that one; one that the model
         leaves out, or no source covers, is an error.
         """
-        from unskew.weigh.new_images import weigh_new_images
+        from unskew.weigh.methods import weigh_new_images
 
         self._model("weigh")
         return weigh_new_images(self, table)

@@ -18,7 +18,7 @@ _FAINTEST = 1e-200
 
 
 @dataclass(frozen=True)
-class KnownMargin:
+class MarginOfCells:
     """The known distribution of one attribute over the cells of a table.
 
     Attributes
@@ -35,7 +35,7 @@ class KnownMargin:
     code_c: Ints
 
 
-def rake_table(weight_c: Floats, margins: Sequence[KnownMargin]) -> Floats:
+def rake_table(weight_c: Floats, margins: Sequence[MarginOfCells]) -> Floats:
     """Return the (C,) masses with these margins that are nearest to ``weight_c``.
 
     They minimise Σ_c p_c log(p_c/w_c): p_c ∝ w_c exp(ν·x_c), x_c the indicators of the cell's
@@ -97,7 +97,7 @@ def sweep_margins(weight_c: Floats, codes: Sequence[Ints], masses: Sequence[Floa
 
 
 def _check_levels_left(
-    margin: KnownMargin, weight_c: Floats, keep_c: npt.NDArray[np.bool_]
+    margin: MarginOfCells, weight_c: Floats, keep_c: npt.NDArray[np.bool_]
 ) -> None:
     """Refuse a level with mass all of whose cells are empty or have another level of mass 0."""
     n_levels = len(margin.levels)
@@ -114,14 +114,14 @@ def _check_levels_left(
         )
 
 
-def _deviations(margin: KnownMargin) -> Floats:
+def _deviations(margin: MarginOfCells) -> Floats:
     """(C, J) a column with mean 0 under the margin for every level with mass."""
     with_mass = np.flatnonzero(margin.mass_l > 0)
     return np.asarray((margin.code_c[:, None] == with_mass) - margin.mass_l[with_mass])
 
 
 def _unreachable(
-    gap: Gap | None, z_cj: Floats, margins: Sequence[KnownMargin]
+    gap: Gap | None, z_cj: Floats, margins: Sequence[MarginOfCells]
 ) -> CoverageError | ConvergenceError:
     names = [margin.name for margin in margins]
     if gap is None:

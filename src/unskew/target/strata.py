@@ -22,7 +22,7 @@ from unskew.target.mass_covariance import (
     restricted,
     share_jacobian,
 )
-from unskew.target.raking import KnownMargin, rake_table
+from unskew.target.raking import MarginOfCells, rake_table
 
 if TYPE_CHECKING:
     from unskew.target.resolution import PoolCells
@@ -243,13 +243,13 @@ def _cover_margin(target: Target, fact: Distribution, seen: set[str]) -> CellMas
     return CellMasses(cells, kept_l, covariance_ll, empty)
 
 
-def _known_margin(name: str, margin: CellMasses, level_c: list[str]) -> KnownMargin:
+def _known_margin(name: str, margin: CellMasses, level_c: list[str]) -> MarginOfCells:
     levels = tuple(cell[0] for cell in margin.cells)
     index = {level: at for at, level in enumerate(levels)}
-    return KnownMargin(name, levels, margin.mass_c, np.array([index[level] for level in level_c]))
+    return MarginOfCells(name, levels, margin.mass_c, np.array([index[level] for level in level_c]))
 
 
-def _raked_masses(target: Target, start_c: Floats, margins: list[KnownMargin]) -> Floats:
+def _raked_masses(target: Target, start_c: Floats, margins: list[MarginOfCells]) -> Floats:
     try:
         return rake_table(start_c, margins)
     except (CoverageError, ConvergenceError) as error:
