@@ -48,7 +48,8 @@ OLD_OPTIONS = {
     "check_sample": "judge",
 }
 # Where a run took place, and by which names its settings go.
-IGNORED_KEYS = {"command", "page", "settings", "versions"}
+# `facts` of errors are new.
+IGNORED_KEYS = {"command", "page", "settings", "versions", "facts"}
 # A text with a space in it, at or below one of these keys, is a sentence for people.
 PROSE = re.compile(
     "/(anchor|assumed|condition|description|estimated|figures|fit_message|headline|message|method|"
@@ -325,7 +326,7 @@ def measure_case(pool: Any, model: Any, target: Any, value_n: Any) -> dict[str, 
         "mean": mean,
         "bootstrap": call(weights.bootstrap, replicates=12, rng=10, values=value_n),
         "sensitivity": weights.sensitivity(value_n, 1.5),
-        "fit": call(unskew.check_fit, pool, model, weights, replicates=49, rng=11),
+        "fit": call(unskew.check_fit, pool, model, weights=weights, replicates=49, rng=11),
         "calibrated": unskew.calibrate_weights(weights, means=shifted),
         "trimmed": unskew.trim_weights(weights, at=1.5, means=means),
         "trimmed_mse": unskew.trim_weights(weights, at="mse", means=means),
