@@ -20,7 +20,8 @@ import numpy.typing as npt
 
 from unskew.engine.progress import show_progress
 from unskew.errors import ConfigError, DataError, did_you_mean, missing_extra
-from unskew.files.atomic import write_text, written_whole
+from unskew.files.atomic import written_whole
+from unskew.files.plain_json import write_json
 from unskew.learn.presets import DEVICES, TrainSettings
 from unskew.learn.training_data import row_blocks
 from unskew.records import Floats
@@ -123,9 +124,7 @@ def save_state(path: Path, state: Mapping[str, Any]) -> None:
 
 def save_settings(folder: Path, settings: Mapping[str, Any], **facts: Any) -> None:
     """Write ``settings.json``: the settings and some facts about the run."""
-    write_text(
-        folder / SETTINGS, json.dumps({**settings, **facts}, indent=2, ensure_ascii=False) + "\n"
-    )
+    write_json(folder / SETTINGS, {**settings, **facts})
 
 
 def load_seconds(folder: Path) -> list[float]:

@@ -22,7 +22,7 @@ THE_TARGET = "the target"
 TARGET_OF_NUMBERS = "the target of the biasing functions"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Target:
     """The population that results shall describe; made by the class methods.
 
@@ -61,6 +61,28 @@ class Target:
     uncovered: str = "error"
     reference: Pool | str | None = None
     holdout: float = 0.0
+
+    def __repr__(self) -> str:
+        """Say in a line what is known of the population."""
+        of = " × ".join(self.by)
+        sizes = ", ".join(f"{' × '.join(fact.by)} ({len(fact.cells)})" for fact in self.facts)
+        what = {
+            "uniform": f"uniform over {of}",
+            "margins": f"margins of {sizes}",
+            "table": f"joint distribution of {sizes}",
+            "sample": f"a sample, {self.reference!r}",
+            "source": f"the source {self.reference!r}",
+        }[self.kind]
+        rules = {
+            "bins of": ", ".join(self.bins),
+            "outside": self.outside,
+            "missing": self.missing,
+            "unit": self.unit if self.unit != "image" else "",
+            "uncovered": self.uncovered if self.uncovered != "error" else "",
+            "holdout": f"{self.holdout:g}" if self.holdout else "",
+        }
+        further = "".join(f"; {name} {rule}" for name, rule in rules.items() if rule)
+        return f"Target({what}{further})"
 
     @classmethod
     def uniform(cls, by: str | Sequence[str], **options: Unpack[TargetOptions]) -> Target:

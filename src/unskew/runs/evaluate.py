@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from unskew.debiasing.train_fit import LACKING
 from unskew.errors import ConfigError, DataError
 from unskew.evaluation.predictions import Evaluation, evaluate_predictions, population_sentences
-from unskew.files.atomic import write_text
 from unskew.files.fingerprints import find_versions, fingerprint_file
+from unskew.files.plain_json import write_json
 from unskew.records.target import THE_TARGET
 from unskew.weigh.weights_table import read_weights_table
 
@@ -80,8 +80,7 @@ def write_metrics(
     check_place(folder, overwrite)
     path = Path(folder) / METRICS_FILE
     path.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(evaluation.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
-    write_text(path, text + "\n")
+    write_json(path, evaluation.to_dict())
     return path
 
 

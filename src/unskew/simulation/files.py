@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 from pathlib import Path
@@ -15,6 +14,7 @@ from unskew.config.toml_text import toml_key, toml_value
 from unskew.engine.progress import show_progress
 from unskew.errors import ConfigError, DataError
 from unskew.files.atomic import folder_written_whole, may_write, write_text
+from unskew.files.plain_json import write_json
 from unskew.simulation.databases import Simulation, common_root, drawn_table
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ def _write_truth(simulation: Simulation, folder: Path) -> None:
         },
         "distinct_images": int(np.unique(simulation.index).size),
     }
-    write_text(folder / TRUTH_RECORD, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+    write_json(folder / TRUTH_RECORD, record)
 
 
 def _configuration(simulation: Simulation, sources: dict[str, Any]) -> str:
