@@ -119,7 +119,7 @@ class Options:
 
     @property
     def seed(self) -> int:
-        """The seed that ``rng`` stands for."""
+        """The seed: ``rng`` itself, or what a Generator gave."""
         return seed_of(self.rng)
 
     @property

@@ -289,7 +289,7 @@ def test_the_three_verdicts_differ_in_words_and_mark() -> None:
     assert [match[2] for match in stamps.values() if match] == [
         "Can be debiased",
         "Can be debiased, with care",
-        "Cannot be debiased as it stands",
+        "Cannot be debiased",
     ]
 
 
