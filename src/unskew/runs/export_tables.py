@@ -11,13 +11,11 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.files.atomic import written_whole
 from unskew.files.plain_json import write_json
 from unskew.records import Pool
-from unskew.records.levels import level_text
+from unskew.records.levels import find_positions, level_text, list_ids
 from unskew.weigh.weights_table import COLUMNS, is_list
 
 if TYPE_CHECKING:
@@ -123,17 +121,8 @@ def _images_of(table: pd.DataFrame, pool: Pool | None, to: str) -> Pool:
             option="--to",
             value=to,
         )
-    position = {value: at for at, value in enumerate(pool.frame["id"].tolist())}
-    lacking = [value for value in table["id"].tolist() if value not in position]
-    if lacking:
-        raise DataError(
-            f"{len(lacking)} of {len(table)} images that have a weight are not among the sources "
-            f"any more: {first_few(lacking)}. Put them "
-            "back, or compute the weights again.",
-            ids=lacking,
-            count=len(lacking),
-        )
-    return pool.take(np.array([position[value] for value in table["id"].tolist()], dtype=np.int64))
+    wanted, owned = list_ids(table["id"]), list_ids(pool.frame["id"])
+    return pool.take(find_positions(wanted, owned, of="the weights", among="the sources"))
 
 
 def plain_rows(table: pd.DataFrame) -> Iterator[dict[str, Any]]:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from unskew.errors import ConfigError, DataError, UnskewError, first_few
+from unskew.errors import ConfigError, DataError, UnskewError
 from unskew.records import Floats, Ints, Pool, Target, Weights
+from unskew.records.levels import find_positions, list_ids, refuse_extra
 from unskew.report.summary.columns import (
     ShownColumn,
     align_column,
@@ -166,25 +167,14 @@ def _order(pool: Pool, weights: Weights) -> Ints:
     ids, n = pool.frame["id"].to_numpy(), weights.weight.size
     if len(pool) == n and np.array_equal(ids, weights.id):
         return np.arange(n)
-    row = {identity: position for position, identity in enumerate(ids.tolist())}
-    lacking = [identity for identity in weights.id.tolist() if identity not in row]
-    if not lacking and len(pool) == n:
-        return np.array([row[identity] for identity in weights.id.tolist()], dtype=np.int64)
-    if len(pool) == n and np.array_equal(weights.id, np.arange(n)):
+    own, wanted = list_ids(ids), list_ids(weights.id)
+    if np.array_equal(weights.id, np.arange(n)) and len(pool) == n and not set(own) >= set(wanted):
         # `debias_weights` numbers the rows where it is given no ids.
         return np.arange(n)
-    reason = (
-        f"{len(lacking)} weights are of images that the pool lacks ({first_few(lacking)})"
-        if lacking
-        else "some images have no weight"
-    )
-    raise DataError(
-        f"the pool has {len(pool)} images and there are {n} weights; {reason}. Pass the pool that "
-        "was weighed (pool.take(rows) chooses images).",
-        count=len(pool),
-        value=n,
-        ids=lacking[:5],
-    )
+    order = find_positions(wanted, own, of="the weights", among="the pool")
+    way_out = "Pass the pool that was weighed (pool.take(rows) chooses images)."
+    refuse_extra(own, wanted, of="the weights", among="the pool", way_out=way_out)
+    return order
 
 
 _MOST_COLUMNS = 300
