@@ -21,8 +21,8 @@ from unskew.report.summary.summarize import summarize_run
 PACKAGE = Path(unskew.__file__).parent
 # Where solves, resampling, tests and standard errors happen.
 _STATISTICS = ("bias/fit", "bias/likelihood", "bias/resemblance", "debiasing/", "solve/", "weigh/")
-# Sums over the weights, and the memberships of known ω, are none of these.
-_SUMS = {"bias/fitted.py", "weigh/effective_size.py", "solve/omega_rows.py"}
+# Sums over the weights, the memberships of known ω, and the door itself are none of these.
+_SUMS = {"bias/fitted.py", "weigh/effective_size.py", "solve/omega_rows.py", "weigh/methods.py"}
 
 
 @contextmanager
