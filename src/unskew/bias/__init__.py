@@ -30,6 +30,7 @@
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.bias.box import Box
+from unskew.bias.features import read_feature_column
 from unskew.bias.known import Known
 from unskew.bias.product import Product
 from unskew.bias.propensity import Propensity
@@ -51,4 +52,5 @@ __all__ = [
     "Strata",
     "Subpopulation",
     "Tilt",
+    "read_feature_column",
 ]
