@@ -25,6 +25,7 @@ from run_data import (
     write_hospitals,
     write_photos,
     write_product_photos,
+    write_table_run,
 )
 from unskew import ConfigError, CoverageError, OverlapError, Pool, Target
 from unskew.bias import Strata
@@ -292,3 +293,11 @@ def test_progress_is_shown_on_request_and_changes_no_result(
     assert shown.out == ""
     assert "8/8" in shown.err
     pd.testing.assert_series_equal(_weights(loud), _weights(quiet), rtol=1e-12)
+
+
+def test_repr_names_the_pool_the_verdict_and_the_files(tmp_path: Path) -> None:
+    result = unskew.run(write_table_run(tmp_path), tmp_path / "out")
+    shown = repr(result)
+    assert len(shown.splitlines()) <= 4
+    assert "weights.parquet" in shown
+    assert result.summary.verdict.headline in shown

@@ -61,14 +61,9 @@ def forecast_inputs(
             features=probe_features(inputs),
             arms=arms,
             learner=None if learner is None else make_learner(learner),
-            max_uncovered=config.solve.max_uncovered,
             rng=config.engine.seed,
             progress=progress,
-            **{
-                name: value
-                for name, value in config.solve.settings().items()
-                if name != "max_uncovered"
-            },
+            **config.solve.settings(),
         )
 
 

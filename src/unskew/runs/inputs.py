@@ -37,8 +37,8 @@ class Inputs:
     bias : not fitted.
     """
 
-    config: RunConfig
-    pool: Pool = field(repr=False)
+    config: RunConfig = field(repr=False)
+    pool: Pool
     target: Target | None
     bias: Bias
 

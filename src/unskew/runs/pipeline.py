@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from unskew.runs.output import FORECAST, check_output, unreadable_listed, write_
 _MOST_PICTURES = 120
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Run:
     """A run in memory.
 
@@ -39,10 +39,16 @@ class Run:
 
     inputs: Inputs
     weights: SplitWeights
-    diagnostics: Diagnostics = field(repr=False)
-    summary: Summary = field(repr=False)
-    forecast: Mapping[str, Any] | None = field(default=None, repr=False)
+    diagnostics: Diagnostics
+    summary: Summary
+    forecast: Mapping[str, Any] | None = None
     files: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """Show the pool, the verdict, and what was written."""
+        verdict = self.summary.verdict
+        lines = [f"Run of {self.inputs.pool!r}: {verdict.level}", f"  {verdict.headline}"]
+        return "\n".join([*lines, *([f"  files: {', '.join(self.files)}"] if self.files else [])])
 
 
 def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run:
@@ -56,18 +62,9 @@ def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run:
         "privacy": config.report.privacy,
         "provenance": describe_origin(inputs, command),
     }
-    solve = {
-        name: value for name, value in config.solve.settings().items() if name != "max_uncovered"
-    }
+    options = {"rng": config.engine.seed, **config.solve.settings()}
     try:
-        weights = weigh_splits(
-            inputs.pool,
-            inputs.bias,
-            inputs.target,
-            rng=config.engine.seed,
-            max_uncovered=config.solve.max_uncovered,
-            **solve,
-        )
+        weights = weigh_splits(inputs.pool, inputs.bias, inputs.target, **options)
     except (OverlapError, CoverageError) as error:
         error.summary = summarize_refusal(inputs.pool, error, target=inputs.target, **heading)
         raise
