@@ -127,18 +127,6 @@ def test_nested_sets_have_a_closed_form() -> None:
     np.testing.assert_allclose(weights.weight, closed.weight, rtol=1e-9)
 
 
-def test_relative_normalizer_and_shapes() -> None:
-    problem = random_problem(3, 100, 3, zeros=0.0)
-    solution = unskew.solve_normalizers(problem.omega, problem.source)
-    np.testing.assert_allclose(
-        solution.relative_normalizer, solution.normalizer / solution.normalizer[-1]
-    )
-    np.testing.assert_allclose(solution.u, np.log(solution.share / solution.normalizer), atol=1e-14)
-    assert solution.hessian.shape == (3, 3)
-    assert solution.hessian_exact
-    assert solution.trace[-1].step_norm < 1e-4
-
-
 def test_true_omega_recovers_true_normalizers() -> None:
     scenario = tilts(4000, n_sources=3, dim=2, rng=0)
     solution = unskew.solve_normalizers(scenario.log_omega, scenario.source, log=True)

@@ -11,13 +11,6 @@ from hypothesis import strategies as st
 import unskew
 from raising import refused
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError
-from unskew.target.tilting import (
-    Gap,
-    TiltSolution,
-    independent_columns,
-    smallest_conflict,
-    tilt_to_zero,
-)
 from unskew.weigh.calibrate import calibrate_weights
 
 
@@ -351,47 +344,6 @@ def test_pandas_columns_are_levels():
         margins={"label": {"a": 0.5, "b": 0.5}, "flag": {True: 0.75, False: 0.25}},
     )
     np.testing.assert_allclose(result.weight, [0.5, 0.25, 0.25], atol=1e-12)
-
-
-@settings(max_examples=60)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 12))
-def test_tilt_or_gap_is_decided_as_a_linear_program_decides(seed, n_columns, n_cells):
-    rng = np.random.default_rng(seed)
-    z_cj = rng.integers(-2, 3, (n_cells, n_columns)) / 2.0
-    weight_c = rng.dirichlet(np.ones(n_cells))
-    reachable = scipy.optimize.linprog(
-        np.zeros(n_cells), A_eq=np.vstack([z_cj.T, np.ones(n_cells)]), b_eq=[0] * n_columns + [1]
-    ).success
-    result = tilt_to_zero(np.maximum(weight_c, 1e-12), z_cj)
-    if reachable:
-        assert isinstance(result, TiltSolution)
-        np.testing.assert_allclose(result.probability @ z_cj, 0.0, atol=1e-11)
-        assert result.probability.sum() == pytest.approx(1, abs=1e-12)
-    else:
-        assert isinstance(result, Gap)
-        assert np.abs(result.nearest).sum() > 1e-9
-
-
-def test_smallest_conflict():
-    # The last column is negative everywhere: it needs no other to be out of reach.
-    z_cj = np.array([[0.5, -1.5, 1.0], [-0.5, -0.5, -1.0], [1.0, -2.0, 0.5]])
-    assert smallest_conflict(z_cj[:, [2, 0, 1]], np.array([0, 1, 2])) == [2]
-    # Here the first two sum to 1 in every cell, and the second is asked for a mean of 0.1 more:
-    # together with the first only.
-    z_cj = np.array(
-        [[1.0, 0.0, 1.0], [-1.0, 2.0, -1.0], [1.0, 0.0, -1.0], [-1.0, 2.0, 1.0], [0.5, 0.5, 0.0]]
-    )
-    assert smallest_conflict(z_cj[:, [2, 0, 1]] - [0, 0, 0.1], np.array([0, 1, 2])) == [1, 2]
-
-
-def test_rank_detection():
-    rng = np.random.default_rng(0)
-    z_cj = rng.standard_normal((30, 3))
-    combined = np.column_stack([z_cj, z_cj @ [1, -1, 2.0]])
-    assert independent_columns(combined).size == 3
-    # The same combination with a constant on top asks for another mean: a contradiction.
-    assert independent_columns(np.column_stack([z_cj, z_cj @ [1, -1, 2.0] + 0.1])) is None
-    assert independent_columns(np.zeros((4, 2))).size == 0
 
 
 def test_within_rounding_of_the_boundary_is_not_decided():
