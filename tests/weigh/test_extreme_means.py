@@ -57,7 +57,7 @@ def test_the_range_is_that_of_brute_force_and_of_a_linear_program(seed: int, fac
     seed=st.integers(0, 1000),
     factor=st.floats(1.0, 20.0),
 )
-def test_the_range_with_ties_is_that_ofbrute_force_range(
+def test_the_range_with_ties_is_that_of_brute_force(
     value: list[int], seed: int, factor: float
 ) -> None:
     weight_n = np.random.default_rng(seed).gamma(1.0, size=len(value))
