@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 import unskew
+from all_and_half import OMEGA, SOURCE
 from raising import refused
 from two_sources import two_sources
 from unskew import Estimate, Pool, Target
 from unskew.bias import Box, Product, SoftBox, Strata, Tilt
 
-OMEGA = np.repeat([[1.0, 1.0], [1.0, 0.0], [1.0, 1.0], [1.0, 1.0]], 20, axis=0)
-SOURCE = np.repeat(["all", "half"], 40)
 POOL = Pool.from_arrays(["a", "a", "a", "b"], label=["cat", "cat", "dog", "dog"])
 MARGIN = Target.margins({"label": {"cat": 0.8, "dog": 0.2}})
 
@@ -67,21 +66,6 @@ def test_what_has_no_solution_prints_so() -> None:
     assert "not converged" in repr(weights.solution)
     assert repr(weights.overlap).startswith("Overlap of 2 sources: disconnected\n  ")
     assert weights.overlap.message in repr(weights.overlap)
-
-
-def test_solution_and_overlap_print_a_few_of_many_sources() -> None:
-    weights = unskew.debias_weights(np.ones((2000, 100)), np.arange(2000) % 100)
-    for record in (weights, weights.solution, weights.overlap):
-        assert len(repr(record).splitlines()) <= 4
-    assert "and 95 more" in repr(weights)
-    assert repr(weights.solution).endswith("and 95 more")
-    two = unskew.solve_normalizers(OMEGA, SOURCE)
-    assert repr(two).startswith("Solution for 2 sources: newton converged after 4 steps (error")
-    assert "half: -0.6931" in repr(two)
-    overlap = unskew.check_overlap(OMEGA, SOURCE)
-    assert repr(overlap).splitlines()[0] == (
-        "Overlap of 2 sources: ok; weakest link half → all (20 images)"
-    )
 
 
 @pytest.mark.parametrize("method", ["weigh", "refit", "describe"])

@@ -106,19 +106,3 @@ def test_a_trial_that_promised_too_much_is_given_up() -> None:
     )
     assert first_row is None
     assert collapsed.n_stored == 100_000
-
-
-@pytest.mark.filterwarnings("ignore::unskew.errors.WeakOverlapWarning")
-def test_a_subsample_that_misses_the_link_does_not_mislead() -> None:
-    """Two groups of 40,000 images linked by six: a subsample sees none of them, and is not
-    trusted.
-    """
-    rng = np.random.default_rng(0)
-    omega = np.exp(0.3 * rng.normal(size=(80_000, 2)))
-    source = np.repeat([0, 1], 40_000)
-    omega[:40_000, 1] = omega[40_000:, 0] = 0
-    linked = [17, 4_321, 31_999, 44_444, 66_666, 79_000]
-    omega[linked] = np.exp(0.3 * rng.normal(size=(6, 2)))
-    weights = unskew.debias_weights(omega, source)
-    assert weights.solution.converged
-    np.testing.assert_allclose(weights.weight @ omega / weights.normalizer, 1, atol=1e-9)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import unskew
-from problems import FORMS, Problem, connected_problems, in_form, is_connected, random_problem
+from problems import FORMS, Problem, connected_problems, in_form, random_problem
 
 pytestmark = pytest.mark.filterwarnings("ignore::unskew.errors.WeakOverlapWarning")
 
@@ -46,43 +46,6 @@ def test_newton_solves_the_equations_in_every_form_and_from_every_start(
     np.testing.assert_allclose(again.log_normalizer, weights.solution.log_normalizer, atol=EXACT)
     assert again.converged
     assert again.error_estimate <= 1e-10
-
-
-@pytest.mark.parametrize("form", FORMS)
-@given(problem=connected_problems(max_sources=3), start_seed=st.integers(0, 100))
-@settings(max_examples=15)
-def test_fixed_point_agrees_with_newton(form: str, problem: Problem, start_seed: int) -> None:
-    newton = unskew.solve_normalizers(problem.omega, problem.source)
-    omega, options = in_form(form, problem.omega)
-    start = np.random.default_rng(start_seed).normal(scale=2, size=problem.omega.shape[1])
-    vardi = unskew.solve_normalizers(
-        omega,
-        problem.source,
-        method="fixed_point",
-        start=start,
-        throw=False,
-        max_steps=5000,
-        **options,
-    )
-    if vardi.converged:  # linear convergence: its tolerance is an estimate from the observed rate
-        np.testing.assert_allclose(vardi.log_normalizer, newton.log_normalizer, atol=1e-8)
-    else:
-        assert vardi.error_estimate > 1e-10
-
-
-@given(problem=connected_problems(max_sources=4))
-@settings(max_examples=20)
-def test_one_fixed_point_step_moves_nothing(problem: Problem) -> None:
-    newton = unskew.solve_normalizers(problem.omega, problem.source)
-    step = unskew.solve_normalizers(
-        problem.omega,
-        problem.source,
-        method="fixed_point",
-        max_steps=1,
-        start=newton.u,
-        throw=False,
-    )
-    np.testing.assert_allclose(step.log_normalizer, newton.log_normalizer, atol=EXACT)
 
 
 @given(problem=connected_problems(), seed=st.integers(0, 100))
@@ -191,15 +154,6 @@ def test_class_counts_give_the_target_distribution_exactly(overlap: float) -> No
     np.testing.assert_allclose(mass, 0.1, atol=1e-10)
     count = np.bincount(scenario.label)
     np.testing.assert_allclose(weights.weight, 0.1 / count[scenario.label], rtol=1e-9)
-
-
-def test_subsample_start_and_direct_start_agree_on_a_large_problem() -> None:
-    problem = random_problem(0, 80_000, 4, zeros=0.2)
-    assert is_connected(problem)
-    plain = unskew.solve_normalizers(problem.omega, problem.source)
-    direct = unskew.solve_normalizers(problem.omega, problem.source, start=np.zeros(4), jobs=1)
-    np.testing.assert_allclose(plain.log_normalizer, direct.log_normalizer, atol=1e-11)
-    assert plain.n_passes <= 7  # inspection, three to four sweeps, row sums, Hessian
 
 
 def test_the_objective_never_rises() -> None:

@@ -7,13 +7,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-import scipy.special
 
-from problems import FORMS, in_form, random_problem
-from unskew.engine.row_blocks import open_reader
-from unskew.records.arrays import log_sum, log_sums, log_sums_by, row_maxima
+from problems import FORMS, random_problem
+from solver_rows import rows_in
 from unskew.solve.objective import evaluate, hessian_matrix
-from unskew.solve.omega_rows import Rows
 
 
 def plain(
@@ -27,21 +24,6 @@ def plain(
     mean = count @ q / count.sum()
     value = float(count @ np.log(row) / count.sum() - share @ u)
     return value, mean - share, np.diag(mean) - (q * count[:, None]).T @ q / count.sum()
-
-
-def rows_in(
-    form: str, omega: np.ndarray, source: np.ndarray, count: np.ndarray | None, jobs: int
-) -> Rows:
-    given, options = in_form(form, omega)
-    rows = Rows(
-        reader=open_reader(given),
-        source_n=source.astype(np.int32),
-        n_sources=omega.shape[1],
-        jobs=jobs,
-        **options,
-    )
-    rows = rows if count is None else rows.with_counts(count)
-    return rows.rescaled(np.zeros(omega.shape[1])) if form == "logarithms" else rows
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -117,34 +99,3 @@ def test_storage_in_single_precision_accumulates_in_double(dtype: type) -> None:
     result = evaluate(rows_in("dense", omega.astype(dtype), problem.source, None, jobs=1), u)
     _, gradient, _ = plain(omega.astype(np.float64), problem.source, np.ones(5000), u)
     np.testing.assert_allclose(result.gradient_k, gradient, atol=1e-14)
-
-
-def test_sums_of_logarithms_are_scipys() -> None:
-    log_nk = np.random.default_rng(0).normal(scale=400.0, size=(50, 7))
-    log_nk[log_nk < -300] = -np.inf
-    log_nk[3] = -np.inf
-    np.testing.assert_allclose(
-        log_sums(log_nk), scipy.special.logsumexp(log_nk, axis=1), rtol=1e-14
-    )
-    assert log_sum(log_nk[0]) == pytest.approx(scipy.special.logsumexp(log_nk[0]), rel=1e-14)
-    assert log_sum(log_nk[3]) == -np.inf
-
-
-@pytest.mark.parametrize("n_columns", [1, 4, 32, 33])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_row_maxima_are_those_of_numpy(n_columns: int, dtype: type) -> None:
-    values_nk = np.random.default_rng(n_columns).normal(size=(50, n_columns)).astype(dtype)
-    values_nk[0], values_nk[1, 0], values_nk[2, -1] = -np.inf, np.nan, np.inf
-    before_nk = values_nk.copy()
-    np.testing.assert_array_equal(row_maxima(values_nk), values_nk.max(axis=1).astype(np.float64))
-    np.testing.assert_array_equal(values_nk, before_nk)
-
-
-def test_log_sums_by_group_are_those_of_numpy() -> None:
-    rng = np.random.default_rng(0)
-    log_n = rng.normal(0, 400, 300)  # beyond what exp holds
-    group_n = rng.integers(0, 5, 300)
-    log_n[group_n == 2] = -np.inf
-    expected_g = np.full(7, -np.inf)
-    np.logaddexp.at(expected_g, group_n, log_n)
-    np.testing.assert_allclose(log_sums_by(log_n, group_n, 7), expected_g, rtol=1e-14)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,94 +15,16 @@ GOOD = random_problem(0, 90, 3, zeros=0.2)
 NAMES = np.array(["attic", "barn", "cellar"])
 
 
-def changed(row: int, column: int, value: float) -> np.ndarray:
-    omega = GOOD.omega.copy()
-    omega[row, column] = value
-    return omega
-
-
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array, Blocks])
-@pytest.mark.parametrize("value", [np.nan, -1.0, np.inf])
-def test_an_impossible_entry_is_named(form, value: float) -> None:
-    with refused(unskew.DataError, row=17, source="barn") as caught:
-        unskew.solve_normalizers(form(changed(17, 1, value)), NAMES[GOOD.source])
-    assert f"image 17 has {value!r} for source `barn`" in str(caught.value)
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
-def test_an_impossible_logarithm_is_named(form, value: float) -> None:
-    with np.errstate(divide="ignore"):
-        omega = form(np.log(changed(17, 1, 2.0)))
-    omega[17, 1] = value
-    with refused(unskew.DataError, row=17, source="barn"):
-        unskew.solve_normalizers(omega, NAMES[GOOD.source], log=True)
-
-
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array, Blocks, np.asfortranarray])
-def test_a_row_of_zeros_is_named(form) -> None:
-    omega = GOOD.omega.copy()
-    omega[23] = 0
-    with refused(unskew.DataError, row=23):
-        unskew.check_overlap(form(omega), GOOD.source)
-
-
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array, Blocks])
-def test_a_row_that_is_zero_in_its_own_source_is_named(form) -> None:
-    row = int(np.flatnonzero((GOOD.source == 1) & (GOOD.omega[:, 2] > 0))[0])
-    with refused(unskew.DataError, row=row, source="barn"):
-        unskew.solve_normalizers(form(changed(row, 1, 0.0)), NAMES[GOOD.source])
-
-
-def test_rows_are_named_by_image_after_collapsing() -> None:
-    omega = np.tile([[1.0, 1.0], [1.0, 0.0]], (200, 1))
-    omega[101] = [0.0, 1.0]
-    with refused(unskew.DataError, row=101, source="day"):
-        unskew.solve_normalizers(
-            omega, np.tile(["night", "day"], 200), names=["night", "day"][::-1]
-        )
-
-
 @pytest.mark.parametrize("omega", [np.empty((0, 2)), sp.csr_array((0, 2)), []])
 def test_no_rows(omega) -> None:
     with pytest.raises(unskew.DataError, match="not a single image"):
         unskew.solve_normalizers(omega, np.empty(0, dtype=int))
 
 
-def test_a_source_without_images_is_named() -> None:
-    with refused(unskew.DataError, sources=["cellar"]):
-        unskew.solve_normalizers(np.ones((4, 3)), [0, 1, 0, 1], names=NAMES)
-
-
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array, Blocks])
 def test_source_of_the_wrong_length(form) -> None:
     with refused(unskew.DataError, count=89, limit=90):
         unskew.solve_normalizers(form(GOOD.omega), GOOD.source[:-1])
-
-
-@pytest.mark.parametrize(
-    ("source", "facts"),
-    [
-        (["attic", "barn", "loft"], {"sources": ["loft"]}),
-        ([0, 1, 7], {"sources": [7]}),
-        ([0, 1, -1], {"sources": [-1]}),
-        (["attic", "barn", None], {"option": "source", "count": 1}),
-        ([0.0, 1.0, np.nan], {"option": "source", "count": 1}),
-        (["attic", 1, "barn"], {"option": "source"}),
-        ([[0, 1, 2]], {"option": "source", "value": [1, 3]}),
-    ],
-)
-def test_unknown_sources_are_named(source, facts) -> None:
-    source = np.array(source, dtype=object) if any(isinstance(s, str) for s in source) else source
-    with refused(unskew.DataError, **facts):
-        unskew.solve_normalizers(np.ones((3, 3)), source, names=NAMES)
-
-
-def test_more_names_than_columns() -> None:
-    with refused(unskew.DataError, sources=sorted(NAMES), count=3, limit=2):
-        unskew.solve_normalizers(np.ones((3, 2)), NAMES)
-    with refused(unskew.DataError, sources=["a", "b"], count=2, limit=3):
-        unskew.solve_normalizers(np.ones((3, 3)), ["a", "b", "a"])
 
 
 def test_one_dimensional_and_non_numeric_omega() -> None:
@@ -129,19 +49,6 @@ def test_impossible_options(options) -> None:
 def test_a_generator_is_refused() -> None:
     with pytest.raises(unskew.DataError, match="only once"):
         unskew.solve_normalizers((block for block in [GOOD.omega]), GOOD.source)
-
-
-def test_blocks_that_change_length_are_detected() -> None:
-    class Shrinking:
-        passes = 0
-
-        def __iter__(self) -> Iterator[np.ndarray]:
-            type(self).passes += 1
-            yield GOOD.omega[:50]
-            yield GOOD.omega[50 : 90 if type(self).passes < 5 else 80]
-
-    with refused(unskew.DataError, count=80, limit=90):
-        unskew.solve_normalizers(Shrinking(), GOOD.source)
 
 
 def test_blocks_with_different_columns_are_refused() -> None:
@@ -226,13 +133,6 @@ def test_names_come_from_the_columns_of_a_frame_in_any_order() -> None:
         weights.solution.log_normalizer[[1, 2, 0]], EXACT.log_normalizer, atol=1e-12
     )
     assert weights.id[3] == "img3"
-
-
-def test_names_come_from_categories_in_their_order() -> None:
-    source = pd.Categorical(NAMES[GOOD.source], categories=["cellar", "attic", "barn"])
-    solution = unskew.solve_normalizers(GOOD.omega[:, [2, 0, 1]], source)
-    assert solution.names == ("cellar", "attic", "barn")
-    np.testing.assert_allclose(solution.log_normalizer[[1, 2, 0]], EXACT.log_normalizer, atol=1e-12)
 
 
 def test_files_are_read_in_blocks(tmp_path) -> None:

@@ -9,29 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import unskew
+from calibration_tables import CAMERAS, LABELS, table
 from raising import refused
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError
-from unskew.target.tilting import (
-    Gap,
-    TiltSolution,
-    independent_columns,
-    smallest_conflict,
-    tilt_to_zero,
-)
 from unskew.weigh.calibrate import calibrate_weights
-
-
-def table(seed=0, n=400):
-    """Weights, two attributes that depend on one another, and a numeric one."""
-    rng = np.random.default_rng(seed)
-    label_n = rng.choice(["cat", "dog", "fox"], n, p=[0.2, 0.3, 0.5])
-    camera_n = np.where(rng.random(n) < 0.6, (label_n == "cat").astype(int), rng.integers(0, 3, n))
-    age_n = rng.normal(40, 10, n) + 3 * camera_n
-    return rng.exponential(size=n), label_n, camera_n, age_n
-
-
-LABELS = {"cat": 0.5, "dog": 0.3, "fox": 0.2}
-CAMERAS = {0: 0.25, 1: 0.35, 2: 0.4}
 
 
 def mass(weight_n, label_n, level):
@@ -232,25 +213,6 @@ def test_a_margin_that_empties_a_cell():
     np.testing.assert_allclose(result.weight, [0, 0.5, 0.5, 0], atol=1e-12)
 
 
-def test_level_without_images_is_named_with_its_mass():
-    weight_n, label_n, _, _ = table()
-    with refused(CoverageError, column="label", levels=["owl"]):
-        calibrate_weights(
-            weight_n, by={"label": label_n}, margins={"label": {**LABELS, "cat": 0.4, "owl": 0.1}}
-        )
-    # Images that exist but weigh nothing do not help.
-    with refused(CoverageError, column="label", levels=["cat"]):
-        calibrate_weights(
-            weight_n * (label_n != "cat"), by={"label": label_n}, margins={"label": LABELS}
-        )
-    with refused(CoverageError, column="b", levels=["x"]):
-        calibrate_weights(
-            [1, 1],
-            by={"a": ["p", "q"], "b": ["x", "y"]},
-            margins={"a": {"p": 0, "q": 1}, "b": {"x": 0.5, "y": 0.5}},
-        )
-
-
 def test_only_the_margins_in_conflict_are_named():
     weight_n, label_n, _, age_n = table()
     with refused(CoverageError, columns=["the mean of age"]):
@@ -297,30 +259,6 @@ def test_jointly_unreachable_margins():
     )
 
 
-@pytest.mark.parametrize(
-    ("masses", "facts"),
-    [
-        ({"cat": 0.5, "dog": 0.3, "fox": 0.1}, {"value": pytest.approx(0.9)}),
-        ({"cat": 0.5, "dog": 0.5}, {"levels": ["fox"]}),
-        ({"cat": 1.2, "dog": -0.2, "fox": 0.0}, {"level": "dog", "value": -0.2}),
-        ({"cat": np.nan, "dog": 0.5, "fox": 0.5}, {"level": "cat"}),
-    ],
-)
-def test_margins_that_are_no_distribution(masses, facts):
-    weight_n, label_n, _, _ = table()
-    with refused(DataError, column="label", **facts):
-        calibrate_weights(weight_n, by={"label": label_n}, margins={"label": masses})
-
-
-@pytest.mark.parametrize("missing", [None, np.nan])
-def test_missing_levels_are_never_lumped(missing):
-    labels = np.array(["cat", "dog", missing, "dog"], dtype=object)
-    with refused(DataError, column="label", row=2, count=1):
-        calibrate_weights(
-            np.ones(4), by={"label": labels}, margins={"label": {"cat": 0.5, "dog": 0.5}}
-        )
-
-
 def test_bad_calls():
     with refused(ConfigError, option="margins"):
         calibrate_weights([1, 1])
@@ -340,83 +278,12 @@ def test_bad_calls():
         calibrate_weights(np.ones((2, 2)), means={"x": ([1, 2], 1.5)})
 
 
-def test_pandas_columns_are_levels():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(
-        {"label": pandas.Categorical(["a", "b", "b"]), "flag": [True, False, True]}
-    )
-    result = calibrate_weights(
-        np.ones(3),
-        by={"label": frame["label"], "flag": frame["flag"]},
-        margins={"label": {"a": 0.5, "b": 0.5}, "flag": {True: 0.75, False: 0.25}},
-    )
-    np.testing.assert_allclose(result.weight, [0.5, 0.25, 0.25], atol=1e-12)
-
-
-@settings(max_examples=60)
-@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 12))
-def test_tilt_or_gap_is_decided_as_a_linear_program_decides(seed, n_columns, n_cells):
-    rng = np.random.default_rng(seed)
-    z_cj = rng.integers(-2, 3, (n_cells, n_columns)) / 2.0
-    weight_c = rng.dirichlet(np.ones(n_cells))
-    reachable = scipy.optimize.linprog(
-        np.zeros(n_cells), A_eq=np.vstack([z_cj.T, np.ones(n_cells)]), b_eq=[0] * n_columns + [1]
-    ).success
-    result = tilt_to_zero(np.maximum(weight_c, 1e-12), z_cj)
-    if reachable:
-        assert isinstance(result, TiltSolution)
-        np.testing.assert_allclose(result.probability @ z_cj, 0.0, atol=1e-11)
-        assert result.probability.sum() == pytest.approx(1, abs=1e-12)
-    else:
-        assert isinstance(result, Gap)
-        assert np.abs(result.nearest).sum() > 1e-9
-
-
-def test_smallest_conflict():
-    # The last column is negative everywhere: it needs no other to be out of reach.
-    z_cj = np.array([[0.5, -1.5, 1.0], [-0.5, -0.5, -1.0], [1.0, -2.0, 0.5]])
-    assert smallest_conflict(z_cj[:, [2, 0, 1]], np.array([0, 1, 2])) == [2]
-    # Here the first two sum to 1 in every cell, and the second is asked for a mean of 0.1 more:
-    # together with the first only.
-    z_cj = np.array(
-        [[1.0, 0.0, 1.0], [-1.0, 2.0, -1.0], [1.0, 0.0, -1.0], [-1.0, 2.0, 1.0], [0.5, 0.5, 0.0]]
-    )
-    assert smallest_conflict(z_cj[:, [2, 0, 1]] - [0, 0, 0.1], np.array([0, 1, 2])) == [1, 2]
-
-
-def test_rank_detection():
-    rng = np.random.default_rng(0)
-    z_cj = rng.standard_normal((30, 3))
-    combined = np.column_stack([z_cj, z_cj @ [1, -1, 2.0]])
-    assert independent_columns(combined).size == 3
-    # The same combination with a constant on top asks for another mean: a contradiction.
-    assert independent_columns(np.column_stack([z_cj, z_cj @ [1, -1, 2.0] + 0.1])) is None
-    assert independent_columns(np.zeros((4, 2))).size == 0
-
-
 def test_within_rounding_of_the_boundary_is_not_decided():
     """A mean beyond the largest value by less than a linear program resolves: neither weights nor a
     claim that there are none.
     """
     with pytest.raises((ConvergenceError, CoverageError)):
         calibrate_weights([1, 1], means={"x": ([0.0, 1.0], 1.0 + 1e-9)})
-
-
-def test_pandas_tables_are_read_as_dicts_are():
-    pd = pytest.importorskip("pandas")
-    weight_n, label_n, camera_n, _ = table()
-    by = {"label": label_n, "camera": camera_n}
-    plain = calibrate_weights(weight_n, by=by, margins={"label": LABELS, "camera": CAMERAS})
-    margins = {"label": pd.Series(LABELS), "camera": pd.Series(CAMERAS)}
-    result = calibrate_weights(pd.Series(weight_n), by=pd.DataFrame(by), margins=margins)
-    np.testing.assert_array_equal(result.weight, plain.weight)
-    assert result.margins == plain.margins
-    with refused(DataError, column="label", levels=["cat"]):
-        calibrate_weights(
-            weight_n,
-            by={"label": label_n},
-            margins={"label": pd.Series([0.5, 0.3, 0.2], index=["cat", "dog", "cat"])},
-        )
 
 
 @pytest.mark.parametrize("factor", [1e-320, 1e308])

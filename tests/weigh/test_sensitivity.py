@@ -4,89 +4,20 @@ error of the ends.
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
 import pytest
-import scipy.optimize
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import unskew
+from bounded_means import weights_and_values
 from raising import refused
 from unskew.scenarios import tilts
 from unskew.weigh.sensitivity import bound_mean, bound_weights_mean
 
 
-def _brute_force(weight_n, value_n, factor):
-    """(low, high) over the 2^n choices of c in {1, Γ}."""
-    means = []
-    for ratio in itertools.product([1.0, factor], repeat=len(weight_n)):
-        changed = np.asarray(weight_n) / np.asarray(ratio)
-        means.append(float(changed @ value_n / changed.sum()))
-    return min(means), max(means)
-
-
-def _linear_program(weight_n, value_n, factor):
-    """(low, high) by Charnes & Cooper: p = y w/Σ y w, with y_i between s and Γ s, all free but Σ y
-    w = 1.
-    """
-    n = len(weight_n)
-    lower = np.hstack([-np.eye(n), np.ones((n, 1))])
-    upper = np.hstack([np.eye(n), np.full((n, 1), -factor)])
-    found = []
-    for sign in (1, -1):
-        done = scipy.optimize.linprog(
-            np.append(sign * weight_n * value_n, 0.0),
-            A_ub=np.vstack([lower, upper]),
-            b_ub=np.zeros(2 * n),
-            A_eq=np.append(weight_n, 0.0)[None],
-            b_eq=[1.0],
-            bounds=[(0, None)] * (n + 1),
-        )
-        assert done.status == 0
-        found.append(sign * done.fun)
-    return tuple(found)
-
-
-def _problem(seed, n):
-    rng = np.random.default_rng(seed)
-    return rng.gamma(0.5, size=n), rng.normal(size=n)
-
-
-@pytest.mark.parametrize("factor", [1.0, 1.3, 2.0, 50.0])
-@pytest.mark.parametrize("seed", range(3))
-def test_the_range_is_that_of_brute_force_and_of_a_linear_program(seed: int, factor: float) -> None:
-    weight_n, value_n = _problem(seed, 9)
-    found = bound_mean(weight_n, value_n, factor)
-    assert (found.low, found.high) == pytest.approx(
-        _brute_force(weight_n, value_n, factor), abs=1e-12
-    )
-    # HiGHS stops at a feasibility of 1e-7.
-    assert (found.low, found.high) == pytest.approx(
-        _linear_program(weight_n / weight_n.sum(), value_n, factor), abs=1e-6
-    )
-
-
-@settings(deadline=None, max_examples=60)
-@given(
-    value=st.lists(st.integers(-3, 3), min_size=1, max_size=7),
-    seed=st.integers(0, 1000),
-    factor=st.floats(1.0, 20.0),
-)
-def test_the_range_with_ties_is_that_of_brute_force(
-    value: list[int], seed: int, factor: float
-) -> None:
-    weight_n = np.random.default_rng(seed).gamma(1.0, size=len(value))
-    found = bound_mean(weight_n, value, factor)
-    assert (found.low, found.high) == pytest.approx(
-        _brute_force(weight_n, np.array(value, dtype=float), factor), abs=1e-12
-    )
-
-
 def test_the_weights_at_the_ends_give_the_ends_and_differ_by_the_factor_at_most() -> None:
-    weight_n, value_n = _problem(3, 200)
+    weight_n, value_n = weights_and_values(3, 200)
     cell_n = np.arange(200) % 3
     for cell in (None, cell_n):
         found = bound_mean(weight_n, value_n, 2.5, cell=cell)
@@ -100,7 +31,7 @@ def test_the_weights_at_the_ends_give_the_ends_and_differ_by_the_factor_at_most(
 
 
 def test_factor_1_gives_the_value_and_no_limit_the_smallest_and_largest_on_the_support() -> None:
-    weight_n, value_n = _problem(4, 50)
+    weight_n, value_n = weights_and_values(4, 50)
     weight_n[np.argmax(value_n)] = 0.0
     one, free = bound_mean(weight_n, value_n, 1.0), bound_mean(weight_n, value_n, math.inf)
     mean = np.average(value_n, weights=weight_n)
@@ -112,7 +43,7 @@ def test_factor_1_gives_the_value_and_no_limit_the_smallest_and_largest_on_the_s
 
 
 def test_the_range_grows_with_the_factor_and_knows_no_scale() -> None:
-    weight_n, value_n = _problem(5, 300)
+    weight_n, value_n = weights_and_values(5, 300)
     ranges = [bound_mean(weight_n, value_n, factor) for factor in (1.0, 1.1, 2.0, 3.0, 10.0)]
     assert all(np.diff([each.low for each in ranges]) < 0)
     assert all(np.diff([each.high for each in ranges]) > 0)
@@ -125,85 +56,15 @@ def test_the_range_grows_with_the_factor_and_knows_no_scale() -> None:
 
 def test_a_share_has_odds_that_move_by_the_factor() -> None:
     """For values 0 and 1 the odds of the mean lie between odds/Γ and odds·Γ."""
-    weight_n, value_n = _problem(6, 400)
+    weight_n, value_n = weights_and_values(6, 400)
     found = bound_mean(weight_n, value_n > 0, 1.7)
     odds = found.value / (1 - found.value)
     assert found.low / (1 - found.low) == pytest.approx(odds / 1.7)
     assert found.high / (1 - found.high) == pytest.approx(odds * 1.7)
 
 
-def test_with_cells_the_masses_stay_and_every_cell_has_its_own_range() -> None:
-    weight_n, value_n = _problem(7, 90)
-    cell_n = np.random.default_rng(7).integers(0, 4, size=90)
-    weight_n[cell_n == 2] = 0.0
-    found = bound_mean(weight_n, value_n, 3.0, cell=np.array(["a", "b", "c", "d"])[cell_n])
-    low = high = 0.0
-    for c in (0, 1, 3):
-        part = bound_mean(weight_n[cell_n == c], value_n[cell_n == c], 3.0)
-        mass = weight_n[cell_n == c].sum() / weight_n.sum()
-        low, high = low + mass * part.low, high + mass * part.high
-        assert found.weight_high[cell_n == c].sum() == pytest.approx(mass)
-    assert (found.low, found.high) == pytest.approx((low, high))
-    anywhere = bound_mean(weight_n, value_n, 3.0)
-    assert anywhere.low < found.low < found.value < found.high < anywhere.high
-
-
-def test_the_end_of_a_cell_is_exact_where_few_images_have_a_tiny_weight() -> None:
-    """A sum over all cells would lose the cell's first weight of 1e-13 to rounding."""
-    cell_n = np.repeat([0, 1], 500)
-    value_n = np.tile(np.append(np.zeros(499), 1.0), 2)
-    weight_n = np.where(value_n == 1, 1e-13, 1.0)
-    assert bound_mean(weight_n, value_n, math.inf, cell=cell_n).high == pytest.approx(
-        1.0, rel=1e-12
-    )
-
-
-def test_by_levels_only_equals_the_problem_of_the_levels() -> None:
-    weight_n, value_n = _problem(8, 60)
-    by_n = np.random.default_rng(8).integers(0, 5, size=60)
-    level_l = np.bincount(by_n, weights=weight_n)
-    mean_l = np.bincount(by_n, weights=weight_n * value_n) / level_l
-    found = bound_mean(weight_n, value_n, 2.0, by=by_n)
-    assert (found.low, found.high) == pytest.approx(_brute_force(level_l, mean_l, 2.0))
-    assert np.unique((found.weight_low / weight_n).round(12)).size == 2
-    for level in range(5):
-        assert np.ptp((found.weight_high / weight_n)[by_n == level]) == pytest.approx(
-            0.0, abs=1e-12
-        )
-    every = bound_mean(weight_n, value_n, 2.0, by=np.arange(60))
-    assert every.high == pytest.approx(bound_mean(weight_n, value_n, 2.0).high)
-    none = bound_mean(weight_n, value_n, 2.0, by=np.zeros(60))
-    assert (none.low, none.high) == pytest.approx((none.value, none.value))
-
-
-@pytest.mark.parametrize("cells", [1, 3])
-@pytest.mark.parametrize("threshold", [-0.4, 0.0, 0.6])
-def test_at_the_turning_factor_the_range_just_reaches_the_threshold(
-    threshold: float, cells: int
-) -> None:
-    weight_n, value_n = _problem(9, 80)
-    cell_n = np.arange(80) % cells
-    found = bound_mean(weight_n, value_n, cell=cell_n, threshold=threshold)
-    at_turn = bound_mean(weight_n, value_n, found.turning_factor, cell=cell_n)
-    near = at_turn.high if threshold > found.value else at_turn.low
-    assert near == pytest.approx(threshold, abs=1e-10)
-    assert found.turning_factor > 1.0
-    assert 1.0 <= found.safe_factor <= found.turning_factor
-
-
-@pytest.mark.parametrize("cell", [None, [0, 0, 1, 1]])
-def test_turning_at_once_and_never(cell: list[int] | None) -> None:
-    weight_n, value_n = np.full(4, 0.25), np.array([0.0, 1.0, 0.0, 1.0])
-    assert bound_mean(weight_n, value_n, cell=cell, threshold=0.5).turning_factor == 1.0
-    assert bound_mean(weight_n, value_n, cell=cell, threshold=0.75).turning_factor == pytest.approx(
-        3.0
-    )
-    for beyond in (1.0, 2.0, -0.1):
-        assert bound_mean(weight_n, value_n, cell=cell, threshold=beyond).turning_factor == math.inf
-
-
 def test_plain_weights_have_the_textbook_error_and_groups_count_once() -> None:
-    _, value_n = _problem(10, 400)
+    _, value_n = weights_and_values(10, 400)
     found = bound_mean(np.ones(400), value_n, 1.0)
     half = 1.959963984540054 * value_n.std() / 20
     assert found.interval == pytest.approx((found.value - half, found.value + half))
@@ -214,7 +75,7 @@ def test_plain_weights_have_the_textbook_error_and_groups_count_once() -> None:
 @pytest.mark.parametrize("cells", [1, 3])
 def test_the_error_of_an_end_is_that_of_a_mean_with_the_changed_weights(cells: int) -> None:
     """z √(Σ p² (h − end)²), with the end of its own stratum for each image."""
-    weight_n, value_n = _problem(12, 120)
+    weight_n, value_n = weights_and_values(12, 120)
     cell_n = np.arange(120) % cells
     found = bound_mean(weight_n, value_n, 4.0, cell=cell_n)
     for changed_n, half in (
@@ -328,7 +189,7 @@ def test_it_says_which_population_the_mean_is_of() -> None:
 
 
 def test_images_without_weight_change_nothing() -> None:
-    weight_n, value_n = _problem(11, 100)
+    weight_n, value_n = weights_and_values(11, 100)
     cell_n = np.arange(100) % 4
     found = bound_mean(weight_n, value_n, 2.0, cell=cell_n, threshold=1.0)
     more = bound_mean(

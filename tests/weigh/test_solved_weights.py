@@ -103,36 +103,6 @@ def test_empty_blocks_and_named_blocks() -> None:
         unskew.debias_weights([frame[:60], frame[60:].rename(columns={"day": "dusk"})], names)
 
 
-def test_categories_keep_their_order_when_one_does_not_occur() -> None:
-    problem = random_problem(2, 120, 2, zeros=0.0)
-    names = np.array(["night", "day"])[problem.source]
-    used = unskew.debias_weights(
-        problem.omega, pd.Categorical(names, categories=["night", "dusk", "day"])
-    )
-    assert used.names == ("night", "day")
-
-
-def test_the_same_index_in_another_order_is_refused() -> None:
-    problem = random_problem(2, 120, 2, zeros=0.0)
-    frame = pd.DataFrame(problem.omega, index=[f"i{i}" for i in range(120)])
-    source = pd.Series(problem.source, index=frame.index)
-    unskew.debias_weights(frame, source)
-    with refused(unskew.DataError, option="source"):
-        unskew.debias_weights(frame, source.iloc[::-1])
-
-
-def test_values_are_not_joined_by_position_against_their_index() -> None:
-    problem = random_problem(2, 120, 2, zeros=0.0)
-    weights = unskew.debias_weights(problem.omega, problem.source, id=[f"i{i}" for i in range(120)])
-    values = pd.Series(np.arange(120.0), index=weights.id)
-    assert weights.mean(values) == weights.mean(values.to_numpy())
-    assert weights.mean(values.reset_index(drop=True)).value == weights.mean(values).value
-    with refused(unskew.DataError, option="values"):
-        weights.mean(values.iloc[::-1])
-    with refused(unskew.DataError, option="values"):
-        weights.bootstrap(2, values=values.iloc[::-1])
-
-
 @pytest.mark.parametrize(
     ("omega", "value"),
     [

@@ -9,17 +9,16 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import scipy.stats
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 import unskew
 from raising import refused
-from unskew.errors import ConfigError, ConvergenceError, DataError, WeakOverlapWarning
-from unskew.records import Status
-from unskew.weigh.curvature import invert_hessian, read_hessian, solve_hessian
+from unskew.errors import ConfigError, WeakOverlapWarning
 from unskew.weigh.sampling_units import design_effect, find_units
 from unskew.weigh.uncertainty import _influence, influence_of_mean
+from weighed_problems import problems
 from weighed_tilts import THETA, draw, weigh
 
 
@@ -149,33 +148,6 @@ def test_an_error_beyond_double_precision_is_infinite():
     weights, type_n = two_types(1e-12)
     estimate = weights.mean(np.where(type_n, 1e307, -1e307))
     assert (estimate.stderr, estimate.interval) == (math.inf, (-math.inf, math.inf))
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_many_sources_with_links_lost_in_rounding_have_no_error(sparse):
-    n_sources = 70
-    weight_kk = np.full((n_sources, n_sources), 1e-20)
-    weight_kk[:35, :35] = weight_kk[35:, 35:] = 0.01
-    np.fill_diagonal(weight_kk, 0.0)
-    hessian_kk = np.diag(weight_kk.sum(axis=1)) - weight_kk
-    right_k = np.where(np.arange(n_sources) < 35, 1.0, -1.0)
-    with refused(ConvergenceError):
-        solve_hessian(sp.csc_array(hessian_kk) if sparse else hessian_kk, right_k)
-    weight_kk *= 1e2
-    weight_kk[0, 69] = weight_kk[69, 0] = 1e-2
-    hessian_kk = np.diag(weight_kk.sum(axis=1)) - weight_kk
-    solution_k = solve_hessian(sp.csc_array(hessian_kk) if sparse else hessian_kk, right_k)
-    np.testing.assert_allclose(hessian_kk @ solution_k, right_k, atol=1e-9)
-
-
-def test_too_weak_a_solve_has_no_error():
-    _, omega, source, _ = draw(n_k=(9, 9, 9))
-    weights = weigh(omega, source)
-    for status in (Status.TOO_WEAK, Status.DISCONNECTED):
-        failed = replace(weights, solution=replace(weights.solution, status=status))
-        for ask in (failed.covariance, lambda failed=failed: failed.mean(source), failed.bootstrap):
-            with refused(ConvergenceError, option="weights"):
-                ask()
 
 
 def test_duplicates_of_images_without_links_change_no_error():
@@ -350,33 +322,6 @@ def test_groups_of_one_image_are_no_groups():
     assert alone.mean(z_n).stderr == pytest.approx(weigh(omega, source).mean(z_n).stderr, rel=1e-12)
 
 
-def test_units_and_strata():
-    omega = np.ones((8, 3))
-    source = [0, 0, 0, 1, 1, 2, 2, 2]
-    nested = find_units(weigh(omega, source, group=[5, 5, 6, 1, 2, 7, 7, 8]))
-    assert sorted(nested.size_s.tolist()) == [2, 2, 2]
-    spanning = find_units(weigh(omega, source, group=[5, 5, 6, 6, 2, 7, 7, 8]))
-    assert sorted(spanning.size_s.tolist()) == [2, 3]
-    assert find_units(weigh(omega, source)).size_s.tolist() == [3, 2, 3]
-
-
-@st.composite
-def problems(draw_):
-    """A connected problem with zeros: ω (n, K), source, values."""
-    n_sources = draw_(st.integers(1, 4))
-    seed = draw_(st.integers(0, 2**32 - 1))
-    rng = np.random.default_rng(seed)
-    source = np.concatenate(
-        [np.arange(n_sources), rng.integers(0, n_sources, draw_(st.integers(5, 40)))]
-    )
-    omega = rng.uniform(0.1, 3.0, (source.size, n_sources)) * (
-        rng.random((source.size, n_sources)) < draw_(st.floats(0.4, 1.0))
-    )
-    omega[np.arange(source.size), source] += 0.5
-    assume(unskew.check_overlap(omega, source).connected)
-    return omega, source, rng.standard_normal(source.size)
-
-
 @settings(max_examples=60, suppress_health_check=[HealthCheck.filter_too_much])
 @given(problems(), st.floats(-3, 3), st.floats(0.1, 10))
 def test_invariances_of_the_error(problem, shift, factor):
@@ -400,21 +345,6 @@ def test_invariances_of_the_error(problem, shift, factor):
     shuffled = weigh(sp.csr_array(omega[order]), source[order])
     assert shuffled.mean(value_n[order]).stderr == pytest.approx(stderr, rel=1e-6)
     np.testing.assert_allclose(shuffled.covariance(), covariance_kk, rtol=1e-5, atol=1e-9)
-
-
-@settings(max_examples=30, suppress_health_check=[HealthCheck.filter_too_much])
-@given(problems())
-def test_generalized_inverse_of_the_hessian(problem):
-    omega, source, _ = problem
-    weights = weigh(omega, source)
-    share_k, hessian_kk = weights.solution.share, read_hessian(weights)
-    inverse_kk = invert_hessian(hessian_kk, share_k)
-    scale = 1 + np.abs(inverse_kk).max()
-    np.testing.assert_allclose(
-        inverse_kk @ hessian_kk, np.eye(share_k.size) - share_k, atol=1e-12 * scale
-    )
-    np.testing.assert_allclose(inverse_kk @ share_k, 0.0, atol=1e-12 * scale)
-    np.testing.assert_allclose(hessian_kk.sum(axis=1), 0.0, atol=1e-15)
 
 
 def test_a_source_with_one_image_is_centred_at_its_expectation():
@@ -493,58 +423,6 @@ def test_weak_links_give_large_errors_not_wrong_ones():
     )
 
 
-def test_hessian_from_a_subsample_is_replaced_by_the_exact_one():
-    z_n, omega, source, _ = draw()
-    weights = weigh(omega, source)
-    rough = replace(weights.solution, hessian=weights.solution.hessian * 1.3, hessian_exact=False)
-    again = replace(weights, solution=rough)
-    assert again.mean(z_n).stderr == pytest.approx(weights.mean(z_n).stderr, rel=1e-10)
-    np.testing.assert_allclose(again.covariance(), weights.covariance(), atol=1e-12)
-
-
-@pytest.mark.parametrize("exact", [True, False])
-def test_sparse_hessian(exact):
-    """Thousands of sources keep the Hessian sparse, and sparse memberships give a sparse one
-    back.
-    """
-    rng = np.random.default_rng(5)
-    source = np.repeat(np.arange(6), 40)
-    omega = rng.uniform(0.5, 2.0, (240, 6)) * (np.abs(np.arange(6) - source[:, None]) <= 1)
-    weights = weigh(sp.csr_array(omega), source, group=np.arange(240) // 3)
-    hessian = sp.csr_array(weights.solution.hessian) * (1.0 if exact else 0.7)
-    again = replace(
-        weights, solution=replace(weights.solution, hessian=hessian, hessian_exact=exact)
-    )
-    assert sp.issparse(read_hessian(again))
-    value_n = rng.standard_normal(240)
-    assert again.mean(value_n).stderr == pytest.approx(weights.mean(value_n).stderr, rel=1e-9)
-    np.testing.assert_allclose(again.covariance(), weights.covariance(), atol=1e-10)
-    apart = replace(
-        again, solution=replace(again.solution, hessian=sp.csr_array((6, 6)), hessian_exact=True)
-    )
-    with refused(ConvergenceError):
-        apart.covariance()
-
-
-@pytest.mark.parametrize(
-    ("values", "facts"),
-    [
-        (np.zeros(3), {"count": 270, "value": [3]}),
-        (np.zeros((270, 2)), {"count": 270, "value": [270, 2]}),
-        (np.full(270, np.nan), {"row": 0}),
-        (np.append(np.zeros(269), np.inf), {"row": 269, "value": np.inf}),
-        (["a"] * 270, {"value": "<U1"}),
-    ],
-)
-def test_bad_values(values, facts):
-    _, omega, source, _ = draw()
-    weights = weigh(omega, source)
-    with refused(DataError, **facts):
-        weights.mean(values)
-    with refused(DataError, **facts):
-        weights.bootstrap(2, values=values)
-
-
 def test_bad_options():
     z_n, omega, source, _ = draw()
     weights = weigh(omega, source)
@@ -558,13 +436,6 @@ def test_bad_options():
     bare = replace(weights, rows=None)
     for call in (lambda: bare.mean(z_n), bare.covariance, bare.bootstrap):
         with refused(ConfigError, option="weights"):
-            call()
-
-
-def test_no_solution_no_error():
-    unsolved = weigh(np.eye(2)[[0, 0, 1, 1]], [0, 0, 1, 1], throw=False)
-    for call in (lambda: unsolved.mean([1, 2, 3, 4]), unsolved.covariance, unsolved.bootstrap):
-        with pytest.raises(ConvergenceError):
             call()
 
 

@@ -1,8 +1,6 @@
 """weights.parquet: what one writer writes, every reader accepts."""
 
 import csv
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -86,15 +84,6 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     with refused(DataError):
         plain_weights().to_parquet(tmp_path / "nowhere" / "weights.parquet")
     assert not list(tmp_path.iterdir())
-
-
-def test_importing_the_methods_of_weights_costs_nothing() -> None:
-    code = (
-        "import sys, unskew.weigh.methods; "
-        "print(*[name for name in ('scipy', 'numba', 'pandas') if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []
 
 
 def _written(pool, tmp_path, **columns):

@@ -1,0 +1,123 @@
+"""Compiled loops over the graph of sources against NumPy, SciPy and closed forms."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.sparse.csgraph import minimum_spanning_tree
+
+from unskew.solve import kernels_graph
+
+
+def test_the_widest_path_is_that_of_brute_force() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        capacity = rng.integers(0, 6, (5, 5)).astype(float)
+        width = {0: np.inf}
+        for node in range(1, 5):
+            width[node] = max(
+                min(capacity[step] for step in itertools.pairwise(path))
+                for length in range(4)
+                for middle in itertools.permutations(set(range(1, 5)) - {node}, length)
+                for path in [(0, *middle, node)]
+            )
+        least, k, other = kernels_graph.widest_paths(capacity)
+        assert least == min(width.values())
+        assert capacity[k, other] == least or least == 0
+
+
+def test_the_narrowest_of_the_widest_paths_is_the_smallest_edge_of_the_largest_tree() -> None:
+    weight = np.triu(np.random.default_rng(1).uniform(0.1, 1.0, (9, 9)), 1)
+    least, _, _ = kernels_graph.widest_paths(weight + weight.T)
+    assert least == pytest.approx(-minimum_spanning_tree(-weight).data.max(), rel=1e-15)
+
+
+def random_band(seed: int, n_sources: int, band: int) -> tuple[np.ndarray, np.ndarray]:
+    """Symmetric weights and an antisymmetric flow, zero beyond the band."""
+    rng = np.random.default_rng(seed)
+    near = np.triu(np.abs(np.subtract.outer(range(n_sources), range(n_sources))) <= band, 1)
+    weight = near * rng.uniform(0.1, 1.0, near.shape)
+    flow = near * rng.normal(size=near.shape)
+    return weight + weight.T, flow - flow.T
+
+
+@pytest.mark.parametrize(("n_sources", "band"), [(2, 2), (6, 6), (40, 3), (40, 40)])
+def test_elimination_solves_the_laplacian_system(n_sources: int, band: int) -> None:
+    weight, flow = random_band(n_sources, n_sources, band)
+    step, pivot = np.zeros(n_sources), np.ones(n_sources)
+    order = np.zeros(n_sources, dtype=np.int64)
+    assert kernels_graph.eliminate(weight.copy(), flow.copy(), band, order, pivot, step)
+    np.testing.assert_allclose(
+        (np.diag(weight.sum(axis=1)) - weight) @ step, flow.sum(axis=1), atol=1e-12
+    )
+    assert step.mean() == pytest.approx(0.0, abs=1e-13)
+    assert sorted(order) == list(range(n_sources))
+
+
+def test_a_source_without_links_has_no_pivot() -> None:
+    weight = np.zeros((3, 3))
+    weight[0, 1] = weight[1, 0] = 1.0
+    order, pivot, step = np.zeros(3, dtype=np.int64), np.ones(3), np.zeros(3)
+    assert not kernels_graph.eliminate(weight, np.zeros((3, 3)), 3, order, pivot, step)
+
+
+def imbalance(log_flow: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    flow = np.exp(log_flow + shift[:, None] - shift)
+    return np.log(flow.sum(axis=1) / flow.sum(axis=0))
+
+
+def test_both_iterations_balance_the_flows_and_agree() -> None:
+    log_flow = np.random.default_rng(0).normal(scale=2.0, size=(5, 5))
+    np.fill_diagonal(log_flow, -np.inf)
+    osborne, newton = np.zeros(5), np.zeros(5)
+    kernels_graph.balance(
+        log_flow.ravel(),
+        log_flow.T.ravel().copy(),
+        np.tile(np.arange(5), 5),
+        np.arange(0, 26, 5),
+        osborne,
+        500,
+        1e-14,
+    )
+    kernels_graph.balance_groups(log_flow, newton, 100, 1e-10)
+    np.testing.assert_allclose(imbalance(log_flow, osborne), 0.0, atol=1e-12)
+    np.testing.assert_allclose(imbalance(log_flow, newton), 0.0, atol=1e-9)
+    np.testing.assert_allclose(osborne - osborne.mean(), newton - newton.mean(), atol=1e-9)
+
+
+def test_a_source_that_nothing_flows_into_is_left_where_it_is() -> None:
+    log_flow = np.array([[-np.inf, -np.inf], [0.0, -np.inf]])
+    shift = np.array([0.3, -0.2])
+    kernels_graph.balance(
+        log_flow.ravel(),
+        log_flow.T.ravel().copy(),
+        np.tile([0, 1], 2),
+        np.array([0, 2, 4]),
+        shift,
+        9,
+        0.0,
+    )
+    np.testing.assert_array_equal(shift, [0.3, -0.2])
+
+
+@pytest.mark.parametrize(("n_sources", "band"), [(7, 7), (20, 3)])
+def test_sums_over_pairs_are_those_of_numpy(n_sources: int, band: int) -> None:
+    rng = np.random.default_rng(band)
+    weight, _ = random_band(band, n_sources, band)
+    flow = (weight > 0) * rng.uniform(size=weight.shape)
+    step = rng.normal(size=n_sources)
+    apart = step[:, None] - step
+    out = np.zeros_like(flow)
+    kernels_graph.antisymmetric(flow, band, out)
+    np.testing.assert_allclose(out, flow - flow.T, atol=1e-15)
+    np.testing.assert_allclose(
+        kernels_graph.divergence(flow, band), flow.sum(axis=0) - flow.sum(axis=1), atol=1e-13
+    )
+    assert kernels_graph.slope(flow, step, band) == pytest.approx(
+        0.5 * np.sum((flow.T - flow) * apart), rel=1e-12
+    )
+    assert kernels_graph.longest_local_step(weight, step, band) == pytest.approx(
+        np.abs(apart)[weight > 0].max(), rel=1e-15
+    )
