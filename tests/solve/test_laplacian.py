@@ -94,3 +94,9 @@ def test_the_newton_step_solves_hessian_times_step_is_minus_gradient(by_source: 
     np.testing.assert_allclose(
         newton_step(evaluation, 2 * evaluation.cross_kk), step_k / 2, rtol=1e-9
     )
+
+
+def test_two_sources_in_a_sparse_graph_have_one_unknown() -> None:
+    """w (x_0 − x_1) = r_0, centred."""
+    step_k = solve_laplacian(sp.csr_array([[0.0, 0.25], [0.25, 0.0]]), np.array([3.0, -3.0]))
+    np.testing.assert_allclose(np.diff(step_k), [-12.0])

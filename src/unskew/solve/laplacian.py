@@ -114,7 +114,8 @@ def _solve_sparse(weight_kk: sp.csr_array, right_k: Floats) -> Floats | None:
     below = edges.row > edges.col
     banded[(edges.row - edges.col)[below], edges.col[below]] = -edges.data[below]
     try:  # the last node is left out: the Laplacian without it is positive definite
-        x = solveh_banded(banded[:, :-1], right_k[order][:-1], lower=True, check_finite=False)
+        rest = banded[: n_sources - 1, :-1]
+        x = solveh_banded(rest, right_k[order][:-1], lower=True, check_finite=False)
     except np.linalg.LinAlgError:
         return None
     step_k = np.zeros(n_sources)
