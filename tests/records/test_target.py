@@ -17,6 +17,9 @@ POOL = Pool.from_arrays(["a", "a", "b"], label=["x", "y", "x"])
             Target.margins({"age": [0.5, 0.5]}, bins={"age": [0, 40, 80]}),
             ("age (2)", "bins of age"),
         ),
+            Target.margins({"age": [0.5, 0.5]}, bins={"age": [0, 40, 80]}),
+            ("age (2)", "bins of age"),
+        ),
         (Target.sample(POOL, 0.25), ("sample", "3 images", "holdout 0.25")),
         (Target.source("survey"), ("'survey'",)),
         (
