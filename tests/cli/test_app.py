@@ -160,18 +160,6 @@ def test_a_download_without_a_network_is_an_error_that_names_the_address(
     assert run_command(["describe", str(tmp_path), "--download"]) in (2, 4)
 
 
-def test_forecast_and_rehearsal(vendors: Path, tmp_path: Path, capsys: Captured) -> None:
-    configuration = init_vendors(vendors, tmp_path)
-    capsys.readouterr()
-    assert run_command(["forecast", str(configuration), "--json", "-o", str(tmp_path / "out")]) == 0
-    record = json.loads(capsys.readouterr().out)
-    assert record == json.loads((tmp_path / "out" / "forecast.json").read_text())
-    assert run_command(["rehearse", str(configuration)]) == 0
-    shown = capsys.readouterr().out
-    assert "north" in shown
-    assert "south" in shown
-
-
 def test_split_and_its_use(vendors: Path, tmp_path: Path, capsys: Captured) -> None:
     configuration = init_vendors(vendors, tmp_path)
     command = [

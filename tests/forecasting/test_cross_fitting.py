@@ -28,8 +28,6 @@ from unskew.forecasting.cross_fitting import (
     merge_copies,
     training_variance,
 )
-from unskew.forecasting.record import heavy_share, kish, plain_mean, widen
-from unskew.records import Estimate
 
 
 @settings(max_examples=50)
@@ -166,30 +164,6 @@ def test_nothing_to_learn_from_is_never_right_and_one_class_is_all_there_is() ->
         )
         np.testing.assert_array_equal(hits.full, label_n)
         np.testing.assert_array_equal(hits.half, label_n)
-
-
-def test_a_plain_mean_is_the_textbooks() -> None:
-    value_n = np.random.default_rng(0).standard_normal(50)
-    even = plain_mean(np.full(50, 0.02), value_n, np.arange(50))
-    assert (even.value, even.stderr) == pytest.approx(
-        (value_n.mean(), value_n.std(ddof=1) / np.sqrt(50))
-    )
-    # Copies within units change nothing.
-    twice = plain_mean(np.full(100, 0.01), np.tile(value_n, 2), np.tile(np.arange(50), 2))
-    assert (twice.value, twice.stderr) == pytest.approx((even.value, even.stderr))
-    assert plain_mean(np.ones(2) / 2, np.ones(2), np.zeros(2, dtype=np.int64)).stderr == np.inf
-
-
-def test_errors_add_in_squares() -> None:
-    wide = widen(Estimate(0.5, 0.03, (0.44, 0.56)), 0.04)
-    assert (wide.stderr, *wide.interval) == pytest.approx((0.05, 0.4, 0.6))
-    assert widen(Estimate(0.5, 0.03, (0.44, 0.56)), 0.0).stderr == 0.03
-
-
-def test_concentration() -> None:
-    assert heavy_share(np.full(10, 0.1)) == pytest.approx(0.6)
-    assert heavy_share(np.r_[np.full(3, 0.2), np.full(97, 0.4 / 97)]) == pytest.approx(0.03)
-    assert kish(np.r_[np.ones(4), np.zeros(6)]) == pytest.approx(4.0)
 
 
 def test_training_variance_is_that_of_accuracies_that_vary_with_the_halves() -> None:

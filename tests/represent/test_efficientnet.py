@@ -2,42 +2,20 @@
 
 from __future__ import annotations
 
-import builtins
 import copy
 import logging
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from represent.small_networks import ONE, colour_images, hide_packages
 from unskew.represent import efficientnet
 from unskew.represent.embedding_models import find_model
 from unskew.represent.networks import OnnxNetwork, RunsOn, TorchNetwork
 
 torch = pytest.importorskip("torch", reason="networks run by torch: pip install 'unskew[embed]'")
-
-
-ONE = RunsOn("cpu", 1)
-
-
-def _images(n: int = 5, side: int = 6) -> np.ndarray:
-    return np.random.default_rng(n).normal(size=(n, 3, side, side)).astype(np.float32)
-
-
-def _hide(monkeypatch: pytest.MonkeyPatch, *packages: str) -> None:
-    """As if these packages were not installed."""
-    real = builtins.__import__
-
-    def imported(name: str, *rest: Any, **named: Any) -> Any:
-        if name.split(".")[0] in packages:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return real(name, *rest, **named)
-
-    monkeypatch.setattr(builtins, "__import__", imported)
-    for package in packages:
-        monkeypatch.setitem(sys.modules, package, None)
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +50,7 @@ def test_efficientnet_by_onnxruntime_equals_the_packages_own_and_is_written_once
         "write_graph",
         lambda network, blocks: (written.append(1), real(network, blocks))[1],
     )
-    images, place = _images(2, 224), RunsOn("cpu", 2, tmp_path / "new folder")
+    images, place = colour_images(2, 224), RunsOn("cpu", 2, tmp_path / "new folder")
     network = find_model(None).load(224, place)
     assert isinstance(network, OnnxNetwork)
     first = network.embed(images)
@@ -100,7 +78,7 @@ def test_the_padding_of_the_graph_is_right_for_odd_sizes(size: int, reference: A
 
     dynamic = EfficientNet.from_name("efficientnet-lite0", image_size=None)
     dynamic.load_state_dict(torch.load(efficientnet.weights_file(), weights_only=True))
-    images = _images(1, size)
+    images = colour_images(1, size)
     expected = (
         dynamic.eval().extract_features(torch.from_numpy(images)).mean((2, 3)).detach().numpy()
     )
@@ -125,7 +103,7 @@ def test_blocks_come_before_the_last_layer_as_hooks_of_the_package_see_them(tmp_
                 {number: value.mean((2, 3)).detach().numpy()}
             )
         )
-    images = _images(3, 64)
+    images = colour_images(3, 64)
     head = network.eval().extract_features(torch.from_numpy(images)).mean((2, 3)).detach().numpy()
     expected = np.concatenate([seen[0], seen[4], seen[15], head], axis=1)
     made = find_model(None, (0, 4, 15)).load(64, RunsOn("cpu", 1, tmp_path))
@@ -154,12 +132,12 @@ def test_a_cache_that_cannot_be_written_costs_time_only(
 def test_efficientnet_without_onnxruntime_runs_by_torch_and_says_so(
     reference: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    _hide(monkeypatch, "onnxruntime")
+    hide_packages(monkeypatch, "onnxruntime")
     with caplog.at_level(logging.WARNING):
         network = find_model(None).load(224, ONE)
     assert isinstance(network, TorchNetwork)
     assert "onnxruntime is not installed: pip install 'unskew[embed]'" in caplog.text
-    images = _images(1, 224)
+    images = colour_images(1, 224)
     # The same sums, in another order on another number of threads.
     np.testing.assert_allclose(network.embed(images), reference(images), atol=2e-5)
 

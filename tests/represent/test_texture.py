@@ -1,6 +1,4 @@
-"""Sharpness against scipy's Laplacian, noise against scikit-image and against noise that was put
-in; size from the shape.
-"""
+"""Sharpness against scipy's Laplacian, noise against scikit-image and noise that was put in."""
 
 import numpy as np
 import pytest
@@ -12,7 +10,6 @@ from scipy.ndimage import convolve
 from skimage.restoration import estimate_sigma
 
 from represent.picture_pools import smooth_pixels
-from unskew.represent.dimensions import aspect_ratio, image_size
 from unskew.represent.texture import noise, sharpness
 
 
@@ -76,13 +73,7 @@ def test_noise_of_one_colour_is_zero_and_of_a_pixel_unknown() -> None:
 
 def test_the_value_of_an_image_does_not_depend_on_its_batch() -> None:
     images = np.stack([smooth_pixels(40, 50, seed) for seed in range(5)])
-    for function in (sharpness, noise, image_size, aspect_ratio):
+    for function in (sharpness, noise):
         np.testing.assert_array_equal(
             function(images), np.concatenate([function(image[None]) for image in images])
         )
-
-
-def test_size_and_aspect_ratio_are_width_first() -> None:
-    images = np.zeros((2, 30, 40, 3), np.uint8)
-    assert image_size(images).tolist() == [[40.0, 30.0]] * 2
-    assert aspect_ratio(images).tolist() == [4 / 3] * 2

@@ -1,9 +1,8 @@
-"""Threads, Ctrl-C, and the bound on decoded pixels."""
+"""Threads and Ctrl-C."""
 
 import signal
 import subprocess
 import sys
-import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,36 +80,3 @@ def test_ctrl_c_loses_nothing_and_the_next_run_goes_on(
     values = represent_images(_many(), [Slow()], cache=tmp_path).frame["slow"]
     assert sum(computed) == 2000 - kept
     np.testing.assert_allclose(values, [random_pixels(4, 4, seed).mean() for seed in range(2000)])
-
-
-def test_threads_work_at_the_same_time_but_never_on_more_pixels_than_allowed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("unskew.represent.image_tasks._PIXELS_AT_ONCE", 1000)
-    monkeypatch.setattr("unskew.represent.image_tasks._SMALL_PIXELS", 100)
-    monkeypatch.setattr("unskew.represent.workers._ROWS_PER_TASK", 1)
-    held, most, lock = [0], [0], threading.Lock()
-
-    @dataclass(frozen=True)
-    class Watch(Representation):
-        name: ClassVar[str] = "watch"
-
-        def prepare(self, pixels: np.ndarray) -> np.ndarray:
-            with lock:
-                held[0] += pixels.size // 3
-                most[0] = max(most[0], held[0])
-            time.sleep(0.005)
-            with lock:
-                held[0] -= pixels.size // 3
-            return np.zeros(1)
-
-        def compute(self, batch: np.ndarray) -> np.ndarray:
-            return batch
-
-    represent_images(
-        pool_of([random_pixels(20, 20, seed) for seed in range(24)]), [Watch()], jobs=8
-    )
-    assert most[0] == 800
-    # Larger than the limit: alone, and not for ever waiting.
-    represent_images(pool_of([random_pixels(40, 40, seed) for seed in range(3)]), [Watch()], jobs=8)
-    assert most[0] == 1600

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from raising import refused
+from sources.small_tables import TABLE, written
 from unskew.errors import ConfigError, DataError
 from unskew.sources.discovery import find_sources
 from unskew.sources.readers import read_sources
-
-TABLE = "source,label,x\na,cat,1\nb,dog,2\n"
 
 
 def touch(*paths: Path) -> None:
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"")
-
-
-def written(path: Path, text: str) -> Path:
-    path.write_text(text, encoding="utf-8")
-    return path
 
 
 def test_each_folder_is_a_source_named_like_it(tmp_path: Path) -> None:
@@ -120,32 +111,6 @@ def test_folders_and_files_do_not_mix(tmp_path: Path) -> None:
         find_sources([written(tmp_path / "notes.txt", "x")], tmp_path)
 
 
-def test_columns_of_a_table_by_their_names(tmp_path: Path) -> None:
-    table = written(tmp_path / "t.csv", "Image_ID,hospital,Patient_ID,fold,species,file_name\n")
-    settings = find_sources([table], tmp_path)
-    roles = {
-        "id": "Image_ID",
-        "source": "hospital",
-        "group": "Patient_ID",
-        "split": "fold",
-        "label": "species",
-    }
-    assert settings == {"manifest": "t.csv", **roles}
-
-
-def test_a_table_without_paths_needs_no_images(tmp_path: Path) -> None:
-    settings = find_sources([written(tmp_path / "t.csv", TABLE)], tmp_path)
-    assert settings == {"manifest": "t.csv", "source": "source", "label": "label", "images": False}
-    assert len(read_sources(settings, tmp_path)) == 2
-
-
-def test_a_column_of_paths_in_capitals_is_named(tmp_path: Path) -> None:
-    assert (
-        find_sources([written(tmp_path / "t.csv", "Source,Path\na,b.jpg\n")], tmp_path)["path"]
-        == "Path"
-    )
-
-
 def test_a_table_that_names_no_sources_is_one(tmp_path: Path) -> None:
     settings = find_sources([written(tmp_path / "clinic.csv", "label,x\ncat,1\ndog,2\n")], tmp_path)
     assert settings == {"manifest": {"clinic": "clinic.csv"}, "label": "label", "images": False}
@@ -161,61 +126,6 @@ def test_several_tables_are_a_source_each(tmp_path: Path) -> None:
         "images": False,
     }
     assert read_sources(settings, tmp_path).names == ("one", "other")
-
-
-def test_semicolons_are_seen(tmp_path: Path) -> None:
-    settings = find_sources([written(tmp_path / "t.csv", TABLE.replace(",", ";"))], tmp_path)
-    assert settings["delimiter"] == ";"
-    assert settings["source"] == "source"
-    assert len(read_sources(settings, tmp_path)) == 2
-
-
-def records() -> list[dict[str, Any]]:
-    return [{"source": "a", "label": "cat", "x": 1}, {"source": "b", "label": "dog", "x": 2}]
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "t.csv",
-        "t.tsv",
-        "t.csv.gz",
-        "t.jsonl",
-        "t.jsonl.gz",
-        "t.ndjson",
-        "t.json",
-        "t.parquet",
-        "t.pq",
-    ],
-)
-def test_every_format_of_a_table(name: str, tmp_path: Path) -> None:
-    path = tmp_path / name
-    if name.endswith(("parquet", "pq")):
-        pd.DataFrame(records()).to_parquet(path)
-    else:
-        kind = name.split(".")[1]
-        lines = "\n".join(json.dumps(each) for each in records())
-        text = {"csv": TABLE, "tsv": TABLE.replace(",", "\t"), "json": json.dumps(records())}.get(
-            kind, lines
-        )
-        path.write_bytes(
-            gzip.compress(text.encode())
-            if name.endswith(".gz")
-            else b"\xef\xbb\xbf" * (kind == "csv") + text.encode()
-        )
-    settings = find_sources([path], tmp_path)
-    assert settings == {"manifest": name, "source": "source", "label": "label", "images": False}
-    assert read_sources(settings, tmp_path).names == ("a", "b")
-
-
-def test_coco(tmp_path: Path) -> None:
-    coco = {
-        "images": [{"id": 1, "file_name": "a.jpg", "location": "site1", "seq_id": "s"}],
-        "annotations": [],
-        "categories": [],
-    }
-    settings = find_sources([written(tmp_path / "all.json", json.dumps(coco))], tmp_path)
-    assert settings == {"manifest": "all.json", "source": "location", "group": "seq_id"}
 
 
 BROKEN = {

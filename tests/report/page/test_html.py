@@ -1,6 +1,6 @@
 """The page as text: complete, well formed, harmless and small.
 
-What it looks like is tested in a browser, in test_browser.py.
+What it looks like is tested in a browser, in test_html_browser.py.
 """
 
 from __future__ import annotations
