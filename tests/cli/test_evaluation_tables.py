@@ -7,7 +7,6 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import pytest
 from rich.console import Console
 
 from unskew.cli.evaluation_tables import print_evaluation
@@ -113,7 +112,6 @@ def test_names_are_shown_and_not_obeyed_and_the_file_is_named() -> None:
     assert not any("\x1b" in line for line in lines)
 
 
-@pytest.mark.xfail(reason="cli/terminal.py: the heads of a table are not made visible")
 def test_the_name_of_a_column_is_shown_and_not_obeyed() -> None:
     part = Breakdown("si\x1b[31mte", (_cell("north"),))
     lines = _lines(replace(EVALUATION, breakdowns=(part,)))

@@ -61,7 +61,7 @@ def make_console_table(
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for at, column in enumerate(columns):
         table.add_column(
-            Text(column), justify="left" if at < text_columns else "right", overflow="fold"
+            Text(visible(column)), justify="left" if at < text_columns else "right", overflow="fold"
         )
     shown = list(rows)
     for row in shown[:_MOST_ROWS]:
