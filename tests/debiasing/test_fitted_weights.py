@@ -18,9 +18,12 @@ from unskew import (
     debias,
     debias_weights,
 )
-from unskew.bias import Box, Known, Product, Propensity, Strata, Tilt
+from unskew.bias import Box, Known, Product, Propensity, Strata, Subpopulation, Tilt
 from unskew.debiasing.estimation import evaluate_fitted
+from unskew.debiasing.fitted_weights import weigh_fitted
 from unskew.errors import UnskewWarning, WeakOverlapWarning
+
+EVEN = Target.margins({"label": {"cat": 0.5, "dog": 0.5}})
 
 
 def test_a_product_whose_sources_share_no_stratum_is_weak():
@@ -150,3 +153,78 @@ def test_a_weak_link_is_warned_of_once():
         warnings.simplefilter("always")
         debias(Pool.from_frame(frame), Tilt(["x"], reference="p"))
     assert sum(issubclass(each.category, WeakOverlapWarning) for each in caught) == 1
+
+
+@pytest.mark.parametrize("method", ["newton", "fixed_point"])
+def test_a_solve_of_its_own_ends_where_the_fit_ended(method):
+    pool = simple_pool()
+    fitted = Tilt(["x"], reference="a").fit(pool)
+    reused = weigh_fitted(pool, fitted)
+    solved = weigh_fitted(pool, fitted, solver={"method": method, "tol": 1e-10})
+    np.testing.assert_allclose(solved.weight, reused.weight, rtol=1e-6)
+    assert solved.solution.method == method
+    assert reused.estimation.fitted.profile.solved is None  # rows as large as ω are not kept
+
+
+def test_with_strata_nothing_is_solved_and_every_normalizer_is_1():
+    pool = simple_pool()
+    weights = weigh_fitted(pool, Strata("label").fit(pool, EVEN))
+    assert weights.solution.method == "known"
+    assert weights.solution.log_normalizer.tolist() == [0.0, 0.0]
+    np.testing.assert_allclose(weights.solution.share, np.bincount(pool.source) / 300)
+    label = pool.frame["label"].to_numpy()
+    size = {level: (label == level).sum() for level in ("cat", "dog")}
+    np.testing.assert_allclose(weights.weight, [0.5 / size[level] for level in label])
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        (["a"] * 40, "There is one source"),
+        (["a", "b"] * 20, "The sources are linked to one another"),
+        (["a"] * 20 + ["b"] * 20, "(2 separate groups) and need not be"),
+    ],
+)
+def test_strata_alone_need_coverage_and_no_links(source, message):
+    label = np.repeat(["cat", "dog"], 20)
+    weights = debias(Pool.from_arrays(source, label), Strata("label"), EVEN)
+    assert weights.overlap.verdict == "ok"
+    assert message in weights.overlap.message
+
+
+def test_the_targets_sample_is_no_source_of_the_solution():
+    pool, sample = simple_pool(), Pool(simple_pool(200, seed=1).frame.assign(source="t"))
+    weights = debias(pool, Tilt(["x"]), Target.sample(sample), check_sample=False)
+    assert weights.solution.names == pool.names
+    for each in (weights.solution.u, weights.solution.share, weights.solution.log_normalizer):
+        assert each.shape == (2,)
+    assert "All 2 sources and the target's sample" in weights.overlap.message
+    # Ω_k is the mean of ω_k over pool and sample together, solved by itself.
+    fitted = weights.estimation.fitted
+    joint = debias_weights(fitted.profile.log_omega, fitted.data.source, log=True)
+    np.testing.assert_allclose(
+        joint.weight @ np.exp(fitted.profile.log_omega[:, :2]),
+        np.exp(weights.solution.log_normalizer),
+        rtol=1e-6,
+    )
+
+
+def test_a_sample_where_no_source_selects_anything_is_refused_beyond_max_uncovered():
+    pool = simple_pool()
+    far = np.arange(100) < 30
+    sample = Pool.from_arrays(["t"] * 100, x=np.where(far, 50.0, 0.0))
+    model = Subpopulation({"a": "x < 9", "b": "x < 9"})
+    facts = {"option": "max_uncovered", "value": 0.3, "limit": 0.2}
+    with refused(CoverageError, **facts):
+        debias(pool, model, Target.sample(sample), check_sample=False)
+    allowed = debias(pool, model, Target.sample(sample), check_sample=False, max_uncovered=0.5)
+    np.testing.assert_allclose(allowed.weight, 1 / 300)
+
+
+def test_images_that_the_model_leaves_out_weigh_0_and_keep_their_place():
+    pool = simple_pool()
+    fitted = Box(["x"], quantile=0.05).fit(pool)
+    weights = weigh_fitted(pool, fitted)
+    assert weights.weight.size == 300
+    np.testing.assert_array_equal(np.flatnonzero(weights.weight), fitted.row)
+    assert weights.weight.sum() == pytest.approx(1.0)

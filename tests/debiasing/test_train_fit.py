@@ -14,6 +14,7 @@ from split_pools import CASES, MARGINS, labelled_frame, twice
 from unskew import CoverageError, DataError, Pool, Target
 from unskew.bias import Box, Known, Product, Strata, Subpopulation, Tilt
 from unskew.debiasing.pool_weights import weigh_splits
+from unskew.debiasing.train_fit import TrainFit, masses_text
 from unskew.splits.assignment import split_pool
 
 
@@ -278,3 +279,26 @@ def test_a_split_of_nothing_the_target_has_is_an_error_that_names_it():
         weigh_splits(
             Pool(labelled_frame(200).assign(split=["train", "test"] * 100)), *CASES["strata"]
         ).part("x")
+
+
+def test_masses_are_written_largest_first_with_their_sum():
+    text = masses_text({"label = owl": 0.125, "label = cat": 0.25})
+    assert text == "label = cat (0.25), label = owl (0.125); 0.375 of it in all"
+
+
+def test_weights_follow_the_splits_own_counts_of_sources():
+    """Known ω of two levels: 1/Σ_k n_k ω_k/Ω_k by hand, Ω_k from train."""
+    omega = np.array([[1.0, 3.0], [1.0, 1.0]])
+    z = np.repeat([0, 0, 0, 1, 0, 1, 1, 1, 1], 10)
+    source = np.repeat([1, 1, 1, 1, 0, 0, 0, 0, 0], 10)
+    train = Pool.from_arrays(np.array(["a", "b"])[source], a=omega[z, 0], b=omega[z, 1])
+    weights = unskew.debias(train, Known({"a": "a", "b": "b"}))
+    fit = TrainFit("train", weights.estimation.fitted, weights, None)
+    normalizer = weights.weight @ weights.estimation.fitted.omega(train)
+    rows = np.array([0, 30, 40])  # two images of b, one of a
+    outcome = fit.weigh(rows, train.take(rows))
+    size = np.array([{"a": 1, "b": 2}[name] for name in train.names])
+    column = [["a", "b"].index(name) for name in train.names]
+    expected = 1 / (omega[z[rows]][:, column] * size / normalizer).sum(axis=1)
+    np.testing.assert_allclose(outcome.weight, expected / expected.sum(), rtol=1e-6)
+    assert (outcome.zero, outcome.uncovered, outcome.population) == ({}, {}, "the target")

@@ -17,6 +17,7 @@ from baseline_pools import two_gaussians
 from raising import refused
 from unskew import ConfigError, DataError, Pool, Target
 from unskew.learn import make_baseline
+from unskew.learn.sklearn_fit import AdjustedClassifier, fit_positive_rows, offset_of
 
 
 def test_posthoc_adjustment_is_bayes_rule_with_other_class_shares() -> None:
@@ -98,3 +99,37 @@ def test_fit_equals_scikit_learn_with_weights_and_leaves_out_weight_0() -> None:
     unused = LogisticRegression()
     found.fit(unused, X, y)
     assert not hasattr(unused, "coef_")
+
+
+def test_weights_have_mean_1_on_the_rows_that_are_used_and_scale_does_not_matter() -> None:
+    X, y = two_gaussians(15, 5, 3)
+    weight = np.where(np.arange(20) % 4 == 0, 0.0, np.linspace(1.0, 9.0, 20))
+    used = weight > 0
+    plain = LogisticRegression().fit(X[used], y[used], weight[used] / weight[used].mean())
+    for factor in (1.0, 1e-6, 1e6):
+        found = fit_positive_rows(LogisticRegression(), X, y, factor * weight)
+        np.testing.assert_allclose(found.coef_, plain.coef_, rtol=1e-9)
+
+
+def test_offsets_follow_the_classes_wanted_compared_as_text() -> None:
+    offset = np.array([0.1, 0.2, 0.3])
+    assert offset_of([3, 1], ("1", "2", "3"), offset).tolist() == [0.3, 0.1]
+    assert offset_of(["2"], ("1", "2", "3"), offset).tolist() == [0.2]
+    with refused(DataError, levels=["4"]):
+        offset_of([1, 4], ("1", "2", "3"), offset)
+
+
+def test_an_adjusted_classifier_weighs_its_accuracy_and_has_no_second_fit() -> None:
+    X, y = two_gaussians(90, 10, 2)
+    fitted = LogisticRegression().fit(X, y)
+    adjusted = AdjustedClassifier(fitted, ("0", "1"), np.array([0.0, -np.log(9.0)]))
+    odds = fitted.predict_proba(X) * [1.0, 9.0]
+    np.testing.assert_allclose(
+        adjusted.predict_proba(X), odds / odds.sum(axis=1, keepdims=True), rtol=1e-12
+    )
+    hit, weight = adjusted.predict(X) == y, np.linspace(1, 2, 100)
+    assert adjusted.score(X, y, weight) == pytest.approx(np.average(hit, weights=weight))
+    with refused(ConfigError, option="estimator", value="Ridge"):
+        AdjustedClassifier(Ridge().fit(X, y), ("0", "1"), np.zeros(2))
+    with pytest.raises(ConfigError):
+        adjusted.fit(X, y)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import sklearn
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.ensemble import AdaBoostClassifier
+from sklearn.decomposition import PCA
+from sklearn.ensemble import AdaBoostClassifier, VotingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from baseline_pools import two_gaussians
@@ -17,6 +19,7 @@ from raising import refused
 from unskew import ConfigError, DataError, Pool
 from unskew.learn import make_baseline
 from unskew.learn.sklearn_fit import fit_positive_rows
+from unskew.learn.sklearn_routing import find_weight_path, fit_weighted
 
 
 def test_fit_refuses_what_would_ignore_the_weights_or_does_not_match() -> None:
@@ -77,3 +80,68 @@ def test_fit_passes_weights_through_pipelines_and_searches() -> None:
     np.testing.assert_allclose(
         searched.best_estimator_.coef_, LogisticRegression().fit(X, y, found.sample_weight).coef_
     )
+
+
+@pytest.mark.parametrize(
+    ("estimator", "keywords"),
+    [
+        (LogisticRegression(), ("sample_weight",)),
+        (
+            make_pipeline(StandardScaler(), LogisticRegression()),
+            ("standardscaler__sample_weight", "logisticregression__sample_weight"),
+        ),
+        (make_pipeline(PCA(1), LogisticRegression()), ("logisticregression__sample_weight",)),
+        (
+            make_pipeline(PCA(1), make_pipeline(StandardScaler(), LogisticRegression())),
+            (
+                "pipeline__standardscaler__sample_weight",
+                "pipeline__logisticregression__sample_weight",
+            ),
+        ),
+        (
+            GridSearchCV(make_pipeline(PCA(1), LogisticRegression()), {}),
+            ("logisticregression__sample_weight",),
+        ),
+        (VotingClassifier([("a", LogisticRegression())]), ("sample_weight",)),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, tuple) else "",
+)
+def test_keywords_name_every_step_that_takes_weights(estimator, keywords) -> None:
+    assert find_weight_path(estimator).keywords == keywords
+
+
+def test_the_learners_are_all_that_stand_on_the_way() -> None:
+    last = LogisticRegression()
+    inner = make_pipeline(StandardScaler(), last)
+    search = GridSearchCV(inner, {})
+    assert find_weight_path(search).learners == (search, inner, last)
+
+
+@pytest.mark.parametrize("routing", [False, True])
+def test_a_clone_is_fitted_and_the_weights_cannot_be_given_twice(routing: bool) -> None:
+    X, y = two_gaussians(15, 5, 3)
+    weight = np.linspace(0.5, 2.0, 20)
+    estimator = make_pipeline(StandardScaler(), LogisticRegression())
+    scaler = StandardScaler().fit(X, sample_weight=weight)
+    plain = LogisticRegression().fit(scaler.transform(X), y, weight)
+    with sklearn.config_context(enable_metadata_routing=routing):
+        fitted = fit_weighted(estimator, X, y, weight)
+        twice = "sample_weight" if routing else "logisticregression__sample_weight"
+        with refused(ConfigError, option=twice):
+            fit_weighted(estimator, X, y, weight, {twice: weight})
+    np.testing.assert_allclose(fitted[-1].coef_, plain.coef_, rtol=1e-9)
+    assert not hasattr(estimator[-1], "coef_")
+
+
+def test_who_must_not_learn_from_weights_is_named() -> None:
+    X, y = two_gaussians(15, 5, 3)
+    with refused(ConfigError, option="estimator", value="KNeighborsClassifier"):
+        fit_weighted(KNeighborsClassifier(), X, y, np.ones(20))
+    with refused(ConfigError, option="estimator", value="end"):
+        find_weight_path(Pipeline([("scale", StandardScaler()), ("end", "passthrough")]))
+    with sklearn.config_context(enable_metadata_routing=True):
+        stubborn = make_pipeline(
+            StandardScaler(), LogisticRegression().set_fit_request(sample_weight=False)
+        )
+        with refused(ConfigError, option="estimator", value="LogisticRegression"):
+            fit_weighted(stubborn, X, y, np.ones(20))

@@ -22,6 +22,16 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("lightning")
 from raising import refused  # noqa: E402
 from unskew.learn import load_trained, train_model  # noqa: E402
+from unskew.learn.trained_model import (  # noqa: E402
+    TrainedModel,
+    found_device,
+    load_seconds,
+    load_state,
+    prepare_folder,
+    save_settings,
+    save_state,
+    with_seconds,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -164,3 +174,61 @@ def test_a_path_that_cannot_be_a_folder(tmp_path) -> None:
     (tmp_path / "file").write_text("")
     with refused(DataError, path=str(tmp_path / "file")):
         train_model(small_data(), small_settings(), tmp_path / "file", logs=False)
+
+
+def test_state_survives_the_disk_and_nothing_else_is_left(tmp_path) -> None:
+    state = {"network": {"w": torch.arange(3.0)}, "history": [{"epoch": 0}], "name": "a"}
+    save_state(tmp_path / "model.pt", state)
+    found = load_state(tmp_path / "model.pt")
+    assert torch.equal(found["network"]["w"], torch.arange(3.0))
+    assert (found["history"], found["name"], found["format"]) == ([{"epoch": 0}], "a", 1)
+    assert [path.name for path in tmp_path.iterdir()] == ["model.pt"]
+
+
+def test_seconds_come_back_from_the_settings_or_are_left_out(tmp_path) -> None:
+    history = [{"epoch": 0}, {"epoch": 1}]
+    assert with_seconds(history, tmp_path) == tuple(history)
+    save_settings(tmp_path, {"model": "fast"}, seconds=[1.5, 2.5])
+    assert load_seconds(tmp_path) == [1.5, 2.5]
+    assert [row["seconds"] for row in with_seconds(history, tmp_path)] == [1.5, 2.5]
+    # Another number of epochs: times of another run.
+    assert "seconds" not in with_seconds(history[:1], tmp_path)[0]
+    (tmp_path / "settings.json").write_text("{torn")
+    assert load_seconds(tmp_path) == []
+
+
+def test_what_a_killed_process_left_is_swept_and_force_replaces_all(tmp_path) -> None:
+    part = tmp_path / ".model.pt.123.part"
+    part.write_text("torn")
+    prepare_folder(tmp_path, resume=False, force=False)
+    assert not part.exists()
+    for name in ("model.pt", "checkpoint.pt", "settings.json"):
+        (tmp_path / name).write_text("")
+    prepare_folder(tmp_path, resume=True, force=False)
+    assert (tmp_path / "model.pt").exists()
+    with refused(ConfigError, path=str(tmp_path), value=["model.pt", "checkpoint.pt"]):
+        prepare_folder(tmp_path, resume=False, force=False)
+    (tmp_path / "note.txt").write_text("mine")
+    prepare_folder(tmp_path, resume=False, force=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["note.txt"]
+
+
+def test_a_device_is_one_that_is_there(monkeypatch) -> None:
+    for card, found in ((False, "cpu"), (True, "cuda")):
+        monkeypatch.setattr(torch.cuda, "is_available", lambda card=card: card)
+        assert found_device("auto") == found
+        assert found_device("cpu") == "cpu"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with refused(ConfigError, option="device", value="cuda"):
+        found_device("cuda")
+    with refused(ConfigError, option="device", value="gpu"):
+        found_device("gpu")
+
+
+def test_scores_are_the_softmax_of_the_networks_logits() -> None:
+    settings = small_settings()
+    X = np.array([[1.0, 3.0], [0.0, 0.0]], dtype=np.float32)
+    model = TrainedModel(settings, ("a", "b"), 0, (), (2,), {}, torch.nn.Identity())
+    np.testing.assert_allclose(
+        model.scores(X, device="cpu"), np.exp(X) / np.exp(X).sum(axis=1, keepdims=True), rtol=1e-6
+    )

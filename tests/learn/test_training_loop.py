@@ -23,6 +23,8 @@ from unskew.errors import ConvergenceError, DataError
 torch = pytest.importorskip("torch")
 pytest.importorskip("lightning")
 from unskew.learn import load_trained, train_model  # noqa: E402
+from unskew.learn.training_data import DeviceRows, TrainingData  # noqa: E402
+from unskew.learn.training_loop import TrainingRun, judge_rows  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -156,3 +158,30 @@ def test_a_diverging_run_says_so_and_keeps_its_last_checkpoint(tmp_path) -> None
             small_data(), small_settings(learning_rate=1e30, epochs=9), tmp_path, logs=False
         )
     assert not (tmp_path / "model.pt").exists()
+
+
+def test_rows_are_judged_under_their_weights_and_without() -> None:
+    """A network whose logits are the features themselves."""
+    X = np.array([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 3.0]], dtype=np.float32)
+    label, weight = np.array([0, 1, 1, 0]), np.array([1.0, 2.0, 3.0, 4.0])
+    data = TrainingData(X, label, ("a", "b"), weight, np.arange(4).astype(str))
+    found = judge_rows(torch.nn.Identity(), DeviceRows(data, torch.device("cpu")))
+    lost = np.log(np.exp(X).sum(axis=1)) - X[np.arange(4), label]
+    assert found["loss"] == pytest.approx(weight @ lost / 10, rel=1e-6)
+    assert found["accuracy"] == pytest.approx(0.3)
+    assert found["accuracy_unweighted"] == 0.5
+
+
+def test_a_run_tells_what_it_judges_and_what_it_was_begun_with(tmp_path) -> None:
+    data = small_data(validation=True)
+    settings = small_settings()
+    run = TrainingRun(
+        data, settings, tmp_path, {"test": small_data()}, {"images": "f"}, None, False
+    )
+    assert list(run.judged) == ["validation", "test"]
+    assert run.judged["validation"] is data.validation
+    assert list(replace(run, data=small_data(), watched={}).judged) == []
+    facts = run.facts()
+    assert facts["settings"]["batch"] == 8
+    assert (facts["classes"], facts["shape"]) == (["a", "b"], [6, 6, 3])
+    assert (facts["fingerprint"], facts["watched"]) == ({"images": "f"}, ["test"])

@@ -10,6 +10,7 @@ import pytest
 
 import unskew
 from unskew.errors import ConfigError, DataError
+from unskew.learn.weights_by_id import align_by_id, named_weights
 
 torch = pytest.importorskip("torch")
 
@@ -119,3 +120,29 @@ def test_weights_and_ids_that_do_not_go_together_are_refused(weights, options, w
 
 def test_a_dataset_may_be_a_part_of_what_was_weighed_if_that_is_meant() -> None:
     assert WeightedSampler(_BY_ID, list("da"), allow_extra=True).weight.tolist() == [3.0, 1.0]
+
+
+def test_bare_numbers_are_taken_as_they_are_and_named_weights_by_id() -> None:
+    given = np.array([0.0, 2.0, 5.0])
+    found = align_by_id(given)
+    np.testing.assert_array_equal(found, given)
+    found[0] = 7.0  # a copy
+    assert given[0] == 0.0
+    # As they were given: not scaled, also where a part is asked for.
+    assert align_by_id(_BY_ID, list("db"), allow_extra=True).tolist() == [3.0, 2.0]
+    assert align_by_id(_BY_ID, "dcba").tolist() == [3.0, 0.0, 2.0, 1.0]
+
+
+@pytest.mark.parametrize("form", _forms())
+def test_weights_that_know_their_images_tell_their_ids(form: str) -> None:
+    ids, weight = named_weights(_forms()[form])
+    assert ids == [IDS[i] for i in OTHER]
+    np.testing.assert_array_equal(weight, WEIGHT[OTHER])
+
+
+def test_bare_numbers_know_no_images_and_ids_must_be_distinct() -> None:
+    assert named_weights([1.0, 2.0]) is None
+    with pytest.raises(DataError, match="duplicate ids"):
+        named_weights(SimpleNamespace(id=["a", "a"], weight=[1.0, 2.0]))
+    with pytest.raises(DataError, match="image 'b'"):
+        named_weights({"a": 1.0, "b": np.nan})
