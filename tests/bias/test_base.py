@@ -83,7 +83,7 @@ class Bright(Factor):
 class BrightBias(Bias):
     """A model of a user's own; ``scale`` is not used."""
 
-    family: ClassVar[str] = "bright"
+    family: ClassVar[str] = ""  # named ones are families of configurations
     scale: float = 1.0
 
     def estimate(self, data: BiasData, log_offset_rk: Any, start: Factor | None = None) -> Factor:
