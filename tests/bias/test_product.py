@@ -1,29 +1,16 @@
 """`Product`: joint maximum likelihood, against brute force, stratified oracles and single tilts."""
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.optimize
 import scipy.special
 
+from mixed_sources import HALVES, MARGIN, MASS, TILTED, mixed_pool
 from raising import refused
 from two_sources import two_sources
-from unskew import ConfigError, OverlapError, Pool, Target, debias, debias_weights
-from unskew.bias import Box, Known, Product, Propensity, SoftBox, Strata, Subpopulation, Tilt
-from unskew.errors import UnskewWarning, WeakOverlapWarning
+from unskew import ConfigError, OverlapError, Pool, Target, debias
+from unskew.bias import Box, Known, Product, Propensity, SoftBox, Strata, Tilt
 from unskew.weigh.effective_size import add_by_code
-
-MASS = {"cat": 0.6, "dog": 0.4}
-MARGIN = Target.margins({"label": MASS})
-
-
-def mixed_pool(seed=0, n=400, **columns):
-    rng = np.random.default_rng(seed)
-    source = rng.choice(["a", "b", "c"], n)
-    label = np.where(rng.random(n) < 0.3 + 0.4 * (source == "a"), "cat", "dog")
-    x = rng.normal(size=n) + 0.6 * (source == "a") + 0.5 * (label == "cat")
-    y = rng.normal(size=n) - 0.5 * (source == "b") + 0.3 * x
-    return Pool.from_arrays(source, label, x=x, y=y, **columns)
 
 
 def brute_force(pool, cell, phi, offset, reference):
@@ -94,32 +81,6 @@ def test_known_times_tilt_is_a_tilt_with_an_offset():
     np.testing.assert_allclose(weights.weight, v / v.sum(), rtol=1e-3)
 
 
-def test_two_tilts_are_one_and_factors_fitted_in_turn_reach_the_same_maximum():
-    pool = mixed_pool(2)
-    one = debias(pool, Tilt(["x", "y"], reference="c"))
-    merged = Product(Tilt(["x"], reference="c"), Tilt(["y"], reference="c"))
-    assert len(merged.parts) == 1
-    np.testing.assert_allclose(debias(pool, merged).weight, one.weight, rtol=1e-9)
-    in_turn = Product(Tilt(["x"], reference="c"), Tilt(["y"], reference="c", ridge=1e-6))
-    assert len(in_turn.parts) == 2
-    weights = debias(pool, in_turn)
-    np.testing.assert_allclose(weights.weight, one.weight, rtol=1e-3)
-    assert weights.mean(pool.frame["y"]).stderr == pytest.approx(
-        one.mean(pool.frame["y"]).stderr, rel=1e-3
-    )
-
-
-def test_strata_times_known_is_solved_stratum_by_stratum():
-    pool = mixed_pool(3)
-    omega = np.exp(np.random.default_rng(0).normal(size=(400, 3)))
-    weights = debias(pool, Product(Strata("label"), Known(omega)), MARGIN)
-    for label, mass in MASS.items():
-        at = np.flatnonzero(pool.frame["label"] == label)
-        np.testing.assert_allclose(
-            weights.weight[at], mass * debias_weights(omega[at], pool.source[at]).weight, rtol=1e-7
-        )
-
-
 @pytest.mark.parametrize(
     ("model", "target"),
     [
@@ -150,37 +111,6 @@ def test_box_times_tilt_is_0_outside_the_box_and_nested_products_are_flat():
     described = fitted.describe()
     assert described.family == "Strata × Box × Tilt"
     assert all(name in described.anchor for name in ("Strata: ", "Box: ", "Tilt: "))
-
-
-WITHIN_BOXES = "the part of the population within the union of the boxes"
-RESTRICTED = Target.margins({"label": {"cat": 0.5, "dog": 0.4, "owl": 0.1}}, uncovered="restrict")
-WITHOUT_OWL = "the target excluding strata with no images in any source: label = owl (0.1)"
-
-
-@pytest.mark.parametrize(
-    ("parts", "target", "population"),
-    [
-        ((Tilt(["x"], reference="a"), Known({"a": 1.0, "b": 1.0, "c": 1.0})), None, "the target"),
-        ((Tilt(["x"], reference="a"), Box(["y"])), None, WITHIN_BOXES),
-        ((Box(["x"]), Box(["y"])), None, WITHIN_BOXES),
-        ((Strata("label"), Tilt(["x"], reference="a")), RESTRICTED, WITHOUT_OWL),
-        ((Strata("label"), Box(["y"])), MARGIN, WITHIN_BOXES),
-        ((Strata("label"), Box(["y"])), RESTRICTED, f"{WITHOUT_OWL}; of this only {WITHIN_BOXES}"),
-        (
-            (Box(["y"]), Subpopulation(dict.fromkeys("abc", "x < 99")), Tilt(["x"], reference="a")),
-            None,
-            f"{WITHIN_BOXES}; of this only the parts of the population together",
-        ),
-        (
-            (Box(["y"]), Subpopulation({"a": "x < 99", "b": "all", "c": "x < 99"})),
-            None,
-            WITHIN_BOXES,
-        ),
-    ],
-)
-def test_the_population_is_what_all_factors_leave_in_any_order(parts, target, population):
-    for order in (parts, parts[::-1]):
-        assert Product(*order).fit(mixed_pool(), target).describe().population == population
 
 
 def test_errors_of_a_product_agree_with_a_bootstrap_that_refits():
@@ -269,12 +199,6 @@ def test_a_constant_of_a_source_changes_no_weight_within_strata():
     np.testing.assert_allclose(values[1], values[0], rtol=1e-6)
 
 
-HALVES = Target.margins({"label": {"a": 0.5, "b": 0.5}})
-
-
-TILTED = Product(Strata("label"), Tilt(["x"], reference="p"))
-
-
 def test_a_stratum_without_mass_in_a_product_equals_a_pool_without_it():
     frame = two_sources()
     inside = (frame["label"] != "c").to_numpy()
@@ -295,30 +219,3 @@ def test_a_level_that_the_sample_does_not_have_has_no_mass_in_a_product():
         Pool.from_frame(frame), Product(Strata("label"), Tilt(["x"])), target, check_sample=False
     )
     assert weights.weight[(frame["label"] == "c").to_numpy()].sum() == 0
-
-
-def test_a_product_whose_sources_share_no_stratum_is_weak():
-    frame = two_sources()
-    frame["label"] = np.where(frame["source"] == "p", "a", "b")
-    with pytest.warns(WeakOverlapWarning, match="strata"):
-        weights = debias(Pool.from_frame(frame), TILTED, HALVES)
-    assert weights.overlap.verdict == "weak"
-    # Strata alone need no link.
-    assert debias(Pool.from_frame(frame), Strata("label"), HALVES).overlap.verdict == "ok"
-
-
-@pytest.mark.parametrize("model", [TILTED, Product(Strata("label"), Box(["x"]))])
-def test_weak_links_within_strata_are_named(model):
-    # Of 200 images of each source, about 8 lie where the other has images.
-    frame = pd.DataFrame(
-        {
-            "source": np.repeat(["p", "q"], 200),
-            "label": np.tile(["a", "b"], 200),
-            "x": [*np.linspace(0, 100, 200), *np.linspace(96, 196, 200)],
-        }
-    )
-    with pytest.warns(UnskewWarning) as caught:
-        weights = debias(Pool.from_frame(frame), model, HALVES)
-    assert weights.overlap.verdict == "weak"
-    assert weights.overlap.message.startswith("Within strata: ")
-    assert sum(issubclass(each.category, WeakOverlapWarning) for each in caught) == 1

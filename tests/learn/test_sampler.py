@@ -10,13 +10,10 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable
-from types import SimpleNamespace
 
 import numpy as np
-import pandas as pd
 import pytest
 
-import unskew
 from raising import refused
 from unskew.errors import ConfigError, DataError
 
@@ -241,55 +238,6 @@ def test_more_than_one_piece_is_read_and_the_place_known(monkeypatch: pytest.Mon
     assert read == 101
 
 
-IDS = [f"north/{i}.jpg" for i in range(101)]
-OTHER = np.random.default_rng(5).permutation(101)
-
-
-def _forms() -> dict[str, object]:
-    ids = [IDS[i] for i in OTHER]
-    frame = pd.DataFrame({"id": ids, "weight": WEIGHT[OTHER]})
-    return {
-        "record": SimpleNamespace(id=np.array(ids), weight=WEIGHT[OTHER]),
-        "mapping": dict(zip(ids, WEIGHT[OTHER], strict=True)),
-        "table": frame,
-        "series": frame.set_index("id")["weight"],
-    }
-
-
-@pytest.mark.parametrize("form", _forms())
-def test_weights_are_joined_by_id(form: str) -> None:
-    sampler = WeightedSampler(_forms()[form], IDS)
-    np.testing.assert_array_equal(sampler.weight, WEIGHT)
-    assert list(sampler) == list(WeightedSampler(WEIGHT))
-
-
-def test_the_weights_of_debias_weights_are_joined_by_id() -> None:
-    omega = np.repeat([[1.0, 0.5], [1.0, 1.0], [1.0, 0.25], [1.0, 1.0]], 20, axis=0)
-    ids = [f"{i}.jpg" for i in range(80)]
-    weights = unskew.debias_weights(omega, np.repeat(["a", "b"], 40), id=ids)
-    sampler = WeightedSampler(weights, ids[::-1])
-    np.testing.assert_array_equal(sampler.weight, weights.weight[::-1])
-
-
-def test_tensors_lists_and_numbers_of_numpy_are_weights_and_ids() -> None:
-    for weights in (
-        torch.from_numpy(WEIGHT),
-        WEIGHT.tolist(),
-        pd.Series(WEIGHT),
-        WEIGHT.astype(object),
-    ):
-        np.testing.assert_array_equal(WeightedSampler(weights).weight, WEIGHT)
-    named = {7: 1.0, 9: 3.0}
-    for ids in (
-        [np.int64(9), np.int64(7)],
-        np.array([9, 7]),
-        torch.tensor([9, 7]),
-        pd.Series([9, 7]),
-        (9, 7),
-    ):
-        assert WeightedSampler(named, ids).weight.tolist() == [3.0, 1.0]
-
-
 def test_what_was_given_is_not_changed_and_later_changes_do_not_matter() -> None:
     own = WEIGHT.copy()
     sampler = WeightedSampler(own)
@@ -298,58 +246,6 @@ def test_what_was_given_is_not_changed_and_later_changes_do_not_matter() -> None
     own[:] = 0
     np.testing.assert_array_equal(sampler.draw_epoch(0), first)
     assert sampler.state_dict()["weights"] == WeightedSampler(WEIGHT).state_dict()["weights"]
-
-
-_BY_ID = dict(zip("abcd", [1.0, 2.0, 0.0, 3.0], strict=True))
-
-
-@pytest.mark.parametrize(
-    ("weights", "ids", "words"),
-    [
-        (_BY_ID, list("abxcy"), "2 of the 5 ids of the dataset.*x, y"),
-        (
-            {1: 1.0, 2: 2.0},
-            ["1", "2"],
-            r"Ids of the dataset are str \('1'\), those of the weights int \(1\)",
-        ),
-        (
-            _BY_ID,
-            list("ad"),
-            "2 of the 4 ids of the weights.*b, c.*allow_extra",
-        ),
-        (_BY_ID, list("abcdad"), r"duplicate ids in the dataset \(2\): a, d"),
-        (
-            SimpleNamespace(id=["a", "b", "a"], weight=[1, 2, 3]),
-            list("ab"),
-            r"duplicate ids in the weights \(1\): a",
-        ),
-        ([1.0, float("nan"), float("nan")], None, "2 of 3 are not; the first, of row 1, is nan"),
-        ({"a": 1.0, "b": -2.0}, list("ba"), "1 of 2 are not; the first, of image 'b', is -2.0"),
-        ([1.0, float("inf")], None, "is inf"),
-        (np.zeros(4), None, "all 4 weights are zero"),
-        ([], None, "not a single image"),
-        (np.ones((2, 2)), None, r"shape \(2, 2\)"),
-        (["heavy"], None, "weights are numbers"),
-        (pd.DataFrame({"image": [1]}), [1], "lacks id and weight"),
-    ],
-)
-def test_weights_that_do_not_fit_are_refused_with_a_count_and_the_first(
-    weights, ids, words: str
-) -> None:
-    with pytest.raises(DataError, match=words):
-        WeightedSampler(weights, ids)
-
-
-@pytest.mark.parametrize(
-    ("weights", "options", "words"),
-    [
-        (_BY_ID, {}, "joined to images by id, never by row order"),
-        ([1.0, 2.0], {"ids": ["a", "b"]}, "these are bare numbers"),
-    ],
-)
-def test_weights_and_ids_that_do_not_go_together_are_refused(weights, options, words: str) -> None:
-    with pytest.raises(ConfigError, match=words):
-        WeightedSampler(weights, **options)
 
 
 @pytest.mark.parametrize(
@@ -365,10 +261,6 @@ def test_weights_and_ids_that_do_not_go_together_are_refused(weights, options, w
 def test_wrong_options_are_refused(options, facts) -> None:
     with refused(ConfigError, **facts):
         WeightedSampler(WEIGHT, **options)
-
-
-def test_a_dataset_may_be_a_part_of_what_was_weighed_if_that_is_meant() -> None:
-    assert WeightedSampler(_BY_ID, list("da"), allow_extra=True).weight.tolist() == [3.0, 1.0]
 
 
 def test_an_epoch_too_small_for_the_processes_is_refused() -> None:

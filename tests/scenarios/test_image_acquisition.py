@@ -10,7 +10,7 @@ from scipy.stats import wasserstein_distance
 
 import unskew
 from raising import refused
-from unskew.scenarios import acquisition, censored, nested_sets_solution
+from unskew.scenarios import acquisition
 from unskew.scenarios.image_acquisition import soft_bins
 
 
@@ -65,18 +65,6 @@ def test_true_omega_brings_the_features_back_to_the_population() -> None:
         assert debiased < 0.5 * naive
 
 
-def test_censored_weights_have_the_closed_form_of_nested_sets() -> None:
-    label = np.random.default_rng(0).integers(0, 10, 5000)
-    scenario = censored(label, hidden=[3, 5], sizes=[4500, 500], rng=0)
-    assert not np.isin(scenario.label[scenario.source == 0], [3, 5]).any()
-    assert scenario.normalizer[0] == pytest.approx(np.mean(~np.isin(label, [3, 5])))
-    weights = unskew.debias_weights(scenario.omega, scenario.source)
-    hidden = np.isin(scenario.label, [3, 5])
-    np.testing.assert_allclose(weights.weight[hidden], 1 / 500, rtol=1e-9)
-    closed = nested_sets_solution(hidden.astype(int), scenario.source)
-    np.testing.assert_allclose(weights.weight, closed.weight, rtol=1e-9)
-
-
 @pytest.mark.parametrize(
     ("call", "facts"),
     [
@@ -96,15 +84,6 @@ def test_censored_weights_have_the_closed_form_of_nested_sets() -> None:
         (
             lambda: acquisition(np.ones((9, 1)), decay=1, sizes=[1, 2, 3], rng=0),
             {"option": "sizes", "value": [1, 2, 3]},
-        ),
-        (
-            lambda: censored([0, 1], hidden=[2], sizes=[1, 1], rng=0),
-            {"option": "hidden", "levels": ["2"]},
-        ),
-        (lambda: censored([0, 1], hidden=[0, 1], sizes=[1, 1], rng=0), {"option": "hidden"}),
-        (
-            lambda: censored([0, 1], np.ones((3, 1)), hidden=[0], sizes=[1, 1], rng=0),
-            {"option": "features", "value": [3, 1]},
         ),
     ],
 )

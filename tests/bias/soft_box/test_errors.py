@@ -13,16 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import unskew
-from simulations import DataSet, make_pool, soft_box, soft_box_blurred, text
+from simulations import DataSet, soft_box, soft_box_blurred, text
 from unskew.bias import Product, SoftBox, Strata
 from unskew.bias.fitting import fit_rival
-from unskew.bias.soft_box.fit import TOLD_APART, SoftBoxFit, fit_soft_boxes, widen_soft_boxes
-from unskew.bias.soft_box.likelihood import Boxes, pose_problem
-from unskew.bias.soft_box.search import open_opposite_edges
+from unskew.bias.soft_box.fit import TOLD_APART, SoftBoxFit
 from unskew.records import Estimate, Floats, Pool, Target, Weights
 from unskew.weigh.estimated_omega import beside_rival, estimated_mean
 
-INF = np.inf
 NUMBERS = st.floats(-10, 10)
 POSITIVE = st.floats(1e-3, 10)
 
@@ -56,41 +53,6 @@ def test_a_rival_that_says_the_same_changes_nothing_and_one_without_an_error_eve
     unknown = beside_rival(estimate, Estimate(1.0, math.inf, (-math.inf, math.inf)))
     assert unknown.stderr == math.inf
     assert unknown.interval == (-math.inf, math.inf)
-
-
-def opened(
-    lower: list[list[float]], upper: list[list[float]], reference: int | None = None
-) -> Boxes:
-    """Edges opened for sources that fill the unit square (2,000 images each), with a width that
-    leaves all of them inside.
-    """
-    n_sources = len(lower)
-    feature = np.random.default_rng(0).uniform(size=(2000 * n_sources, 2))
-    problem = pose_problem(
-        feature, np.repeat(np.arange(n_sources), 2000), n_sources, None, None, reference
-    )
-    return open_opposite_edges(
-        problem, Boxes(np.array(lower), np.array(upper), 5.0, problem.no_boxes().u)
-    )
-
-
-def test_sources_without_an_edge_get_those_opposite_to_the_others() -> None:
-    # Along x the first source has an upper edge and the second a lower one; along z nobody has any.
-    lower, upper = [[-INF, -INF], [0.2, -INF], [-INF, -INF]], [[0.6, INF], [INF, INF], [INF, INF]]
-    boxes = opened(lower, upper)
-    np.testing.assert_array_equal(boxes.lower[:2], lower[:2])
-    np.testing.assert_array_equal(boxes.upper[:2], upper[:2])
-    # The third could take over either; from where those are its edges would cross, so that both
-    # begin half way.
-    assert boxes.lower[2, 0] == boxes.upper[2, 0] == pytest.approx(0.4)
-    assert np.isinf([boxes.lower[:, 1], boxes.upper[:, 1]]).all()
-
-
-def test_a_reference_gets_no_edges_and_neither_does_anybody_where_all_have_one() -> None:
-    lower, upper = [[-INF, -INF], [-INF, -INF]], [[0.6, INF], [INF, INF]]
-    assert opened(lower, upper, reference=1).n_edges == 1
-    assert opened(lower, upper).lower[1, 0] == 0.6
-    assert opened([[-INF, 0.1], [0.2, -INF]], [[0.6, INF], [INF, 0.9]]).n_edges == 4
 
 
 def without_rival(weights: Weights, value: Floats) -> Estimate:
@@ -137,21 +99,6 @@ def test_boxes_that_leave_no_choice_have_errors_of_their_own_alone() -> None:
     data = soft_box(np.random.default_rng(0))
     weights = data.debias()
     assert weights.mean(data.value) == without_rival(weights, data.value)
-
-
-def test_a_constant_that_the_test_does_not_reject_is_taken_for_known() -> None:
-    rng = np.random.default_rng(3)
-    feature, source = rng.normal(size=(300, 2)), np.repeat([0, 1, 2], 100)
-    fit = fit_soft_boxes(feature, source, 3)
-    assert fit.p_value is not None
-    assert fit.p_value > 0.05
-    assert fit.rejected is None
-    assert widen_soft_boxes(feature, source, 3, fit) is None
-    weights = unskew.debias(
-        make_pool(source, x=feature[:, 0], z=feature[:, 1]), SoftBox(["x", "z"])
-    )
-    assert weights.estimation is not None
-    assert weights.estimation.omega_is_known
 
 
 def rejected_constant() -> tuple[DataSet, Weights, SoftBoxFit]:
