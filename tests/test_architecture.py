@@ -304,6 +304,19 @@ def test_every_room_has_its_folder_of_tests(room: str) -> None:
     assert list((ROOT / "tests" / room).rglob("test_*.py"))
 
 
+def test_a_test_of_one_file_bears_its_name() -> None:
+    """Who edits ``evaluation/cells.py`` finds ``tests/evaluation/test_cells.py``."""
+    sources = [
+        path for path in MODULES if not path.stem.startswith("__") and path.parent != PACKAGE
+    ]
+    lacking = [
+        _name(path)
+        for path in sources
+        if not list((ROOT / "tests" / _name(path)).parent.glob(f"test_{path.stem}*.py"))
+    ]
+    assert not lacking
+
+
 def _text_files() -> Iterator[Path]:
     for pattern in ("*.md", "*.toml", "*.txt", "*.cff", "*.yml", "*.yaml", "Makefile", ".ci/*"):
         yield from ROOT.glob(pattern)
