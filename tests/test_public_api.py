@@ -35,10 +35,11 @@ def _signature(thing: Any) -> str:
 
 
 def _members(kind: type) -> Iterator[str]:
-    """Yield the public methods and properties that a class of ours defines, by name."""
-    for name, member in sorted(vars(kind).items()):
-        if name.startswith("_"):
-            continue
+    """Yield the public methods and properties of a class that we define, inherited ones, too."""
+    ours = [base for base in kind.__mro__ if base.__module__.startswith("unskew.")]
+    names = {name for base in ours for name in vars(base) if not name.startswith("_")}
+    for name in sorted(names):
+        member = inspect.getattr_static(kind, name)
         if isinstance(member, property) or type(member).__name__ == "cached_property":
             yield f"    .{name}"
         elif inspect.isfunction(member) or isinstance(member, classmethod | staticmethod):

@@ -6,11 +6,11 @@ __version__ = "0.1.0"  # the one place: pyproject.toml reads it, `unskew --versi
 
 if TYPE_CHECKING:
     from unskew import bias, learn, represent, scenarios
-    from unskew.bias.fit_check import FitCheck, check_fit
+    from unskew.bias.fit_check import FeatureCheck, FitCheck, check_fit
     from unskew.choosing.choice import BiasChoice
     from unskew.choosing.ranking import choose_bias
     from unskew.config.run_config import RunConfig, read_config
-    from unskew.debiasing.pool_weights import SplitWeights, debias, weigh_splits
+    from unskew.debiasing.pool_weights import SplitPart, SplitWeights, debias, weigh_splits
     from unskew.diagnosis.pool_diagnostics import diagnose
     from unskew.diagnosis.report import write_report
     from unskew.errors import (
@@ -45,11 +45,13 @@ if TYPE_CHECKING:
         Target,
         Weights,
     )
+    from unskew.records.diagnostics import OutcomeRange
     from unskew.report.summary.record import Summary
     from unskew.represent.pool_features import represent_images
     from unskew.runs.differences import Check
     from unskew.runs.evaluate import evaluate_run
     from unskew.runs.export_tables import Export, export_run, export_weights
+    from unskew.runs.inputs import Inputs
     from unskew.runs.pipeline import Run, run
     from unskew.runs.verification import verify_run
     from unskew.solve.normalizers import check_overlap, solve_normalizers
@@ -59,7 +61,7 @@ if TYPE_CHECKING:
     from unskew.target.strata import TargetReference, TargetStrata
     from unskew.weigh.bootstrap import Bootstrap
     from unskew.weigh.calibrate import Calibration, calibrate_weights
-    from unskew.weigh.effective_size import Diagnosis
+    from unskew.weigh.effective_size import Diagnosis, SourceDiagnosis
     from unskew.weigh.sensitivity import Sensitivity, bound_weights_mean
     from unskew.weigh.shrink import Shrinkage, shrink_weights
     from unskew.weigh.solved_weights import debias_weights
@@ -82,11 +84,14 @@ __all__ = [
     "Estimate",
     "Evaluation",
     "Export",
+    "FeatureCheck",
     "FitCheck",
     "Forecast",
     "ImageError",
     "Images",
+    "Inputs",
     "InvalidConfigError",
+    "OutcomeRange",
     "Overlap",
     "OverlapError",
     "Pool",
@@ -98,6 +103,8 @@ __all__ = [
     "Sensitivity",
     "Shrinkage",
     "Solution",
+    "SourceDiagnosis",
+    "SplitPart",
     "SplitWeights",
     "Status",
     "Step",
@@ -150,11 +157,11 @@ __all__ = [
 # Each name is fetched from its home when it is first asked for: `import unskew` costs next to
 # nothing, also in processes that need little.
 _NAMES = {
-    "bias.fit_check": ("FitCheck", "check_fit"),
+    "bias.fit_check": ("FeatureCheck", "FitCheck", "check_fit"),
     "choosing.choice": ("BiasChoice",),
     "choosing.ranking": ("choose_bias",),
     "config.run_config": ("RunConfig", "read_config"),
-    "debiasing.pool_weights": ("SplitWeights", "debias", "weigh_splits"),
+    "debiasing.pool_weights": ("SplitPart", "SplitWeights", "debias", "weigh_splits"),
     "diagnosis.pool_diagnostics": ("diagnose",),
     "diagnosis.report": ("write_report",),
     "errors": (
@@ -189,11 +196,13 @@ _NAMES = {
         "Target",
         "Weights",
     ),
+    "records.diagnostics": ("OutcomeRange",),
     "report.summary.record": ("Summary",),
     "represent.pool_features": ("represent_images",),
     "runs.differences": ("Check",),
     "runs.evaluate": ("evaluate_run",),
     "runs.export_tables": ("Export", "export_run", "export_weights"),
+    "runs.inputs": ("Inputs",),
     "runs.pipeline": ("Run", "run"),
     "runs.verification": ("verify_run",),
     "solve.normalizers": ("check_overlap", "solve_normalizers"),
@@ -203,7 +212,7 @@ _NAMES = {
     "target.strata": ("TargetReference", "TargetStrata"),
     "weigh.bootstrap": ("Bootstrap",),
     "weigh.calibrate": ("Calibration", "calibrate_weights"),
-    "weigh.effective_size": ("Diagnosis",),
+    "weigh.effective_size": ("Diagnosis", "SourceDiagnosis"),
     "weigh.sensitivity": ("Sensitivity", "bound_weights_mean"),
     "weigh.shrink": ("Shrinkage", "shrink_weights"),
     "weigh.solved_weights": ("debias_weights",),

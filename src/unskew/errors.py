@@ -28,7 +28,7 @@ class UnskewError(Exception):
 
     def __init__(self, message: str = "", /, **facts: Any) -> None:
         super().__init__(message)
-        self.facts = facts
+        self.facts = {name: _plain(value) for name, value in facts.items()}
 
 
 class DataError(UnskewError, ValueError):
@@ -110,10 +110,24 @@ class WeakOverlapWarning(UnskewWarning):
     """The sources are linked, but by so little that the weights rest on a few images."""
 
 
+def _plain(value: Any) -> Any:
+    """Return NumPy's numbers and arrays as Python's, also within lists."""
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    return value.tolist() if type(value).__module__ == "numpy" else value
+
+
 def first_few(values: Sequence[object], limit: int = 5) -> str:
     """Return ``a, b, c and 4 more``: a list that stays readable whatever its length."""
     shown = ", ".join(str(value) for value in values[:limit])
     return shown if len(values) <= limit else f"{shown} and {len(values) - limit} more"
+
+
+def short_name(name: object, longest: int = 40) -> str:
+    """Return a name as one visible line: control characters escaped, long ones cut."""
+    text = "".join(sign if sign.isprintable() else repr(sign)[1:-1] for sign in str(name))
+    half = longest // 2
+    return text if len(text) <= longest else f"{text[:half]}…{text[-half:]}"
 
 
 def did_you_mean(word: object, known: Iterable[object]) -> str:

@@ -69,7 +69,6 @@ PROBE = {"ridge": 0.25}
         ({"preset": "probe", "model": "probe"}, {*PIXELS, *EPOCHS}),
         ({"preset": "probe", "model": "nets:small"}, {*PIXELS, *PROBE}),
     ],
-    ids=str,
 )
 def test_keys_that_go_with_another_model_are_found(model, unread):
     learn = {**model, **PIXELS, **EPOCHS, **PROBE}

@@ -298,3 +298,20 @@ def test_nothing_changes_after_reading(folder):
 def test_the_byte_order_mark_and_line_ends_of_windows_are_read(folder):
     (folder / "windows.toml").write_bytes(b"\xef\xbb\xbf" + MINIMAL.replace("\n", "\r\n").encode())
     assert read_config(folder / "windows.toml") == read_config(save(folder, MINIMAL))
+
+
+def test_settings_that_were_changed_afterwards_make_another_model(folder):
+    config = read_config(save(folder, MINIMAL.replace('"strata"', '"strata"\nby = ["label"]')))
+    assert config.read_bias() is config.read_bias()
+    config.bias["by"] = ["light"]
+    assert config.read_bias().by == ("light",)
+
+
+def test_a_target_is_made_once_and_again_where_its_file_has_changed(folder):
+    text = MINIMAL + '\n[target]\nmargins.label = { file = "survey.csv" }\n'
+    config = read_config(save(folder, text))
+    assert config.read_target() is config.read_target()
+    before = config.read_target()
+    (folder / "survey.csv").write_text("label,count\nfox,6\nhare,2\n")
+    os.utime(folder / "survey.csv", ns=(1, 1))
+    assert config.read_target() != before

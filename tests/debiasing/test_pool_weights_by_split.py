@@ -44,7 +44,7 @@ def test_a_uniform_target_counts_the_levels_of_all_splits():
     assert "train has no image of their label" in split.part("test").zero
     for part in split.parts:
         assert (
-            "without what train has no image of: label = owl (0.3333); 0.3333 of it in all"
+            "excluding strata with no images in train: label = owl (0.3333); 0.3333 of it in all"
             in part.note
         )
 

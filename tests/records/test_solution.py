@@ -69,3 +69,14 @@ def test_normalizers_beyond_double_precision_overflow_without_a_word() -> None:
     np.testing.assert_allclose(
         shifted.relative_normalizer, solution.relative_normalizer, rtol=1e-12
     )
+
+
+def test_names_in_a_repr_are_short_and_visible() -> None:
+    names = ["a\n\x1b[31mred", "b" * 500]
+    omega, source = np.ones((40, 2)), np.repeat([0, 1], 20)
+    weights = unskew.debias_weights(omega, source, names=names)
+    for record in (weights, weights.solution, weights.overlap):
+        shown = repr(record)
+        assert "\x1b" not in shown
+        assert len(shown) < 800
+        assert len(shown.splitlines()) <= 6

@@ -47,11 +47,12 @@ def test_weights_come_back_as_they_were_written(make, tmp_path: Path) -> None:
     for name, column in weights.to_frame().items():
         assert table[name].tolist() == column.tolist()
     known = make is fitted_weights
-    for name in ("path", "label", "split"):
+    for name in ("path", "label"):
         if known:
             assert table[name].tolist() == FRAME[name].tolist()
         else:
             assert table[name].isna().all()
+    assert table["split"].isna().all()
 
 
 @pytest.mark.parametrize("make", [fitted_weights, plain_weights])
@@ -152,3 +153,18 @@ def test_weights_of_other_images_are_refused(tmp_path):
     with refused(DataError, path=str(tmp_path / "other.parquet"), columns=list(COLUMNS)):
         read_weights_table(tmp_path / "other.parquet")
     assert not (tmp_path / "w.parquet").exists()
+
+
+def test_weights_of_the_whole_pool_name_no_split(tmp_path):
+    """They sum to 1 over all images: within a split they are not weights of the target."""
+    pool = unskew.split_pool(
+        unskew.Pool.from_arrays(["a"] * 60 + ["b"] * 40, label=["cat"] * 50 + ["dog"] * 50)
+    )
+    target = unskew.Target.uniform("label")
+    unskew.debias(pool, unskew.bias.Strata("label"), target).to_parquet(tmp_path / "w.parquet")
+    table = unskew.read_weights_table(tmp_path / "w.parquet")
+    assert table["split"].isna().all()
+    assert table["weight"].sum() == pytest.approx(1.0)
+    predictions = table[["id"]].assign(prediction="cat")
+    with refused(unskew.ConfigError, option="split", value="test"):
+        unskew.evaluate_predictions(table, predictions, split="test", replicates=0)

@@ -97,7 +97,7 @@ class BiasData:
             raise ConfigError(
                 f"{what} is {name!r}, but the sources are "
                 f"{first_few(self.names, 12)}.{did_you_mean(name, self.names)}",
-                option=what,
+                option="reference",
                 source=name,
                 sources=list(self.names),
             )

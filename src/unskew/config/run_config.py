@@ -9,6 +9,7 @@ changes one line.
 
 from __future__ import annotations
 
+import copy
 import os
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
@@ -142,9 +143,18 @@ class RunConfig(Section):
         """Make the target, and read the tables that it names; a sample stays a path."""
         if self.target is None:
             return None
-        settings = self.target.settings()
         known, target = self._target
-        return target if known == settings else Target.from_dict(settings, self.folder)
+        if known == self._target_state():
+            return target
+        return Target.from_dict(self.target.settings(), self.folder)
+
+    def _target_state(self) -> tuple[Any, ...]:
+        """Return what a target is made from: its settings, and the files as they are now."""
+        assert self.target is not None
+        settings = copy.deepcopy(self.target.settings())
+        files = [self.place(path) for _, path in named_inputs({"target": settings})]
+        stamps = [(file, file.stat().st_mtime_ns) for file in files if file.is_file()]
+        return settings, stamps
 
     def read_bias(self) -> Bias:
         """Make the bias model, not fitted."""
@@ -312,9 +322,9 @@ def _checked(
     if problems:
         return None, problems
     config = RunConfig(folder=start, **sections)
-    config._bias = (config.bias, model)
-    if target is not None and config.target is not None:
-        config._target = (config.target.settings(), target)
+    config._bias = (copy.deepcopy(config.bias), model)
+    if target is not None:
+        config._target = (config._target_state(), target)
     return config, []
 
 

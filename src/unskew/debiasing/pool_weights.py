@@ -84,7 +84,7 @@ def debias(
     from unskew.bias.fitting import fit_parts
 
     _check_arguments(pool, bias, target, max_uncovered)
-    read_options(options, SolverOptions)
+    read_options(options, SolverOptions, own=("rng", "max_uncovered", "check_sample"))
     _warn_if_unused(bias, target)
     fitted = fit_parts(bias, bias.parts, pool, target, seed=seed)
     return weigh_fitted(
@@ -270,7 +270,7 @@ def weigh_splits(
     in the split are named with their mass, and the rest of the target is taken for 1. Facts: a
     split that is equal to train gets train's weights (except that `Propensity` judges the images it
     was fitted on by models that did not see them, and that images of train may be held out to
-    check_sample); without splits these are the weights of `unskew.debias`.
+    judge); without splits these are the weights of `unskew.debias`.
 
     Images that the model leaves out (beyond what their own source selects; outside the target; in a
     stratum of no mass, or one that train has no image of) get weight 0 and are counted.
@@ -279,7 +279,7 @@ def weigh_splits(
     ----------
     pool : the images; train is the split called train, else the largest. Without a column ``split``
         the pool is one split.
-    bias, target, seed, max_uncovered, check_sample : as for `unskew.debias`.
+    bias, target, rng, max_uncovered, check_sample : as for `unskew.debias`.
     **options
     """
     seed = seed_of(rng)
@@ -389,7 +389,7 @@ def _with_others(
                 parts.append(_make_part(name, row, split_pool, fit.weigh(row, split_pool)))
     if not lost:
         return parts
-    without = f", without what {train} has no image of: {masses_text(lost)}"
+    without = f", excluding strata with no images in {train}: {masses_text(lost)}"
     return [replace(part, population=part.population + without) for part in parts]
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from unskew.target.strata import TargetStrata
 
 # In the population of a split that describes a part of the target only.
-LACKING = "without what this split has no image of"
+LACKING = "excluding strata with no images in this split"
 
 
 class SplitOutcome(NamedTuple):
@@ -217,8 +217,8 @@ class TrainFit:
             lost = float(self.weights.weight[self.fitted.row] @ lost_r)
             if lost > 0:
                 population += (
-                    f", without what only {first_few(absent)} selects, of which this "
-                    f"split has no image ({lost:.4g} of it)"
+                    f", excluding what only {first_few(absent)} selects, because this split has "
+                    f"no images of it ({lost:.4g} of the target)"
                 )
         return population
 

@@ -81,7 +81,7 @@ def rehearse(
     target : your target, where `Strata` takes its attributes and bins from it.
     features : what the probe learns from, as for `unskew.forecast_gain`.
     learner : a scikit-learn classifier that takes weights; None: the linear probe.
-    folds, ridge, scaling, keep_copies_together, max_uncovered, seed, progress : as for
+    folds, ridge, scaling, keep_copies_together, max_uncovered, rng, progress : as for
         `unskew.forecast_gain`.
 
     Returns

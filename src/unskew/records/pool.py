@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from unskew.errors import short_name
 from unskew.records.arrays import Codes, Ints
 
 if TYPE_CHECKING:
@@ -260,7 +261,7 @@ class Pool:
 
     def __repr__(self) -> str:
         sizes = ", ".join(
-            f"{name} {size}"
+            f"{short_name(name)} {size}"
             for name, size in zip(self.names[:8], self.sizes.tolist(), strict=False)
         )
         return (

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from unskew.errors import first_few
+from unskew.errors import first_few, short_name
 from unskew.records.arrays import Floats
 
 Verdict = Literal["ok", "weak", "disconnected"]
@@ -80,9 +80,9 @@ class Overlap:
     def __repr__(self) -> str:
         lines = [f"Overlap of {count_of(len(self.names), 'source')}: {self.verdict}"]
         if self.connected and self.weakest_link is not None and self.weakest_count is not None:
-            link = " → ".join(self.weakest_link)
+            link = " → ".join(map(short_name, self.weakest_link))
             lines[0] += f"; weakest link {link} ({count_of(int(self.weakest_count), 'image')})"
-        return "\n  ".join([*lines, self.message])
+        return "\n  ".join([*lines, short_name(self.message, 400)])
 
 
 class Status(Enum):
@@ -180,7 +180,7 @@ class Solution:
 
     def __repr__(self) -> str:
         values = [
-            f"{name}: {value:.4g}"
+            f"{short_name(name)}: {value:.4g}"
             for name, value in zip(self.names, self.log_normalizer, strict=True)
         ]
         return (

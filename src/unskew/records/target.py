@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
+from unskew.errors import short_name
 from unskew.records.pool import Pool
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Target:
             "holdout": f"{self.holdout:g}" if self.holdout else "",
         }
         further = "".join(f"; {name} {rule}" for name, rule in rules.items() if rule)
-        return f"Target({what}{further})"
+        return f"Target({short_name(f'{what}{further}', 200)})"
 
     @classmethod
     def uniform(cls, by: str | Sequence[str], **options: Unpack[TargetOptions]) -> Target:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError, first_few
+from unskew.errors import ConfigError, first_few, short_name
 from unskew.records.arrays import Floats
 from unskew.records.solution import Overlap, Solution, count_of
 
@@ -95,7 +95,9 @@ class Weights:
     def __repr__(self) -> str:
         n = self.weight.size
         size_k = np.bincount(self.source, minlength=len(self.names))
-        sources = [f"{name} ({size})" for name, size in zip(self.names, size_k, strict=True)]
+        sources = [
+            f"{short_name(name)} ({size})" for name, size in zip(self.names, size_k, strict=True)
+        ]
         counted = (
             "" if self.group_names is None else f" in {count_of(len(self.group_names), 'group')}"
         )

@@ -86,11 +86,6 @@ def find_model(name: str | None, blocks: Sequence[int] = ()) -> Model:
     )
 
 
-def is_model_file(name: object) -> bool:
-    """Tell whether the model's name is a file, relative to the folder of a configuration."""
-    return isinstance(name, str) and Path(name).suffix.lower() in _ONNX + _TORCHSCRIPT
-
-
 class EfficientNetLite(Model):
     """The network of the extra `embed`."""
 

@@ -168,9 +168,6 @@ def _warn_of_gaps(gaps: Mapping[str, int], frame: pd.DataFrame) -> None:
         )
 
 
-log = logging.getLogger(__name__)
-
-
 def forecast_record(
     inputs: Inputs,
     arms: Sequence[str],

@@ -116,8 +116,8 @@ def check_output(out: Path, overwrite: bool) -> None:
     # A run that was stopped, or refused, left no results.
     if (out / WEIGHTS).exists() and (out / SUMMARY).exists() and not overwrite:
         raise ConfigError(
-            f"{str(out)!r} contains the results of another run. Add --overwrite to replace them, "
-            "or name another folder with -o.",
+            f"{str(out)!r} contains the results of another run. Pass overwrite=True (--overwrite) "
+            "to replace them, or name another folder (-o).",
             path=str(out),
         )
     check_writable(out)

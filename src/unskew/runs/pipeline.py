@@ -159,6 +159,13 @@ def run(
     """
     from unskew.runs.forecast import add_forecast, join_forecast
 
+    if not isinstance(config, str | PathLike | RunConfig | Inputs):
+        raise ConfigError(
+            "a run takes a configuration: the path of a TOML file, or what read_config returns; "
+            f"got {type(config).__name__}.",
+            option="config",
+            value=type(config).__name__,
+        )
     folder = None if out is None else Path(out)
     if folder is not None:
         check_output(folder, overwrite)

@@ -138,13 +138,18 @@ class Options:
         return available_jobs() if self.jobs is None else self.jobs
 
 
-def read_options(keywords: Mapping[str, Any], allowed: type = OmegaOptions) -> Options:
-    """Return the options passed by keyword, checked; ``allowed``: `SolverOptions` or more."""
-    known = tuple(_names(allowed))
+def read_options(
+    keywords: Mapping[str, Any], allowed: type = OmegaOptions, own: Sequence[str] = ()
+) -> Options:
+    """Return the options passed by keyword, checked; ``allowed``: `SolverOptions` or more.
+
+    ``own`` are the keywords of the function itself, which a misspelt option may have meant.
+    """
+    known = (*own, *_names(allowed))
     unknown = [name for name in keywords if name not in known]
     if unknown:
         raise ConfigError(
-            f"there is no option {unknown[0]!r}; the options of the solver are "
+            f"there is no option {unknown[0]!r}; there are "
             f"{', '.join(known)}.{did_you_mean(unknown[0], known)}",
             option=unknown[0],
             allowed=list(known),

@@ -40,7 +40,9 @@ def write_weights(weights: Weights, path: str | PathLike[str]) -> None:
     """Write weights.parquet; the roles of the images are those of the pool, where it is known."""
     frame = make_weights_frame(weights)
     if weights.estimation is not None:
-        frame = join_weights(weights.estimation.pool, frame)
+        # These weights sum to 1 over all images, not within each split as those of a run do.
+        joined = join_weights(weights.estimation.pool, frame)
+        frame = joined.drop(columns="split", errors="ignore")
     _write(frame, path)
 
 

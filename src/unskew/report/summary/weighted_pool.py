@@ -154,10 +154,11 @@ def _check_origin(pool: Pool, weights: Weights, order: Ints) -> None:
     other = np.flatnonzero(pool.source[order] != code_k[weights.source])
     if other.size:
         own, theirs = names[pool.source[order[other[0]]]], weights.names[weights.source[other[0]]]
+        name = list_ids(weights.id)[other[0]]
         raise DataError(
-            f"pool and weights disagree about where image {weights.id[other[0]]!r} comes from: "
-            f"{own!r} and {theirs!r}. Pass the pool that was weighed.",
-            id=weights.id[other[0]],
+            f"pool and weights disagree about where image {name!r} comes from: {own!r} and "
+            f"{theirs!r}. Pass the pool that was weighed.",
+            id=name,
             sources=[own, theirs],
         )
 
