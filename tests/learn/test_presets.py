@@ -71,7 +71,8 @@ def test_settings_survive_a_file(preset: str) -> None:
 )
 def test_a_wrong_value_is_named_with_its_setting(overrides: dict) -> None:
     ((name, value),) = overrides.items()
-    with refused(ConfigError, option=name, value=value) as caught:
+    plain = list(value) if isinstance(value, tuple) else value
+    with refused(ConfigError, option=name, value=plain) as caught:
         settings_of(**overrides)
     assert name in str(caught.value)
     assert repr(value) in str(caught.value)

@@ -36,6 +36,9 @@ from unskew.errors import ConfigError, DataError
 SETS = {"cifar10": "a", "cifar100": "b"}
 
 
+ROOT = Path(__file__).resolve().parents[2]
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _fewer_overlaps() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
@@ -327,7 +330,6 @@ def test_a_killed_run_goes_on_where_it_was_and_its_processes_end(
     command = [
         sys.executable,
         "-m",
-        "unskew",
         "paper",
         "figures",
         "--data",
@@ -343,13 +345,13 @@ def test_a_killed_run_goes_on_where_it_was_and_its_processes_end(
     def kept() -> int:
         return len(list(tmp_path.glob(".cache/distances-*/*.json")))
 
-    started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    started = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     while kept() < 5 and started.poll() is None:
         time.sleep(0.05)
     started.kill()
     # The workers hold the other end of its output, which closes when the last of them has ended.
     started.communicate(timeout=60)
     assert kept() >= 5
-    subprocess.run([*command, "--quiet"], check=True, timeout=300)
+    subprocess.run([*command, "--quiet"], cwd=ROOT, check=True, timeout=300)
     assert (tmp_path / "figure-06-distance-of-weights-cifar10.csv").is_file()
     assert kept() == 0
