@@ -102,7 +102,7 @@ def test_a_bug_and_a_stop_are_json_too(
         def fail(*_: object, error: BaseException = error, **__: object) -> None:
             raise error
 
-        monkeypatch.setattr("unskew.runs.pipeline.weigh_splits", fail)
+        monkeypatch.setattr("unskew.runs.pipeline.weigh_checked_splits", fail)
         assert run_command(["check", str(table), "--json"]) == code
         assert json.loads(capsys.readouterr().out)["error"]["exit_code"] == code
 
@@ -138,7 +138,7 @@ def test_ctrl_c_says_how_to_go_on(
     def stopped(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("unskew.runs.pipeline.weigh_splits", stopped)
+    monkeypatch.setattr("unskew.runs.pipeline.weigh_checked_splits", stopped)
     assert run_command(["weigh", str(configuration), "-o", str(tmp_path / "out"), "--quiet"]) == 130
     assert "run the same command again" in capsys.readouterr().err
     assert not list(tmp_path.glob("out/*"))
@@ -152,7 +152,7 @@ def test_a_bug_of_ours_is_exit_code_1(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("a bug")
 
-    monkeypatch.setattr("unskew.runs.pipeline.weigh_splits", broken)
+    monkeypatch.setattr("unskew.runs.pipeline.weigh_checked_splits", broken)
     assert run_command(["weigh", str(configuration), "-o", str(tmp_path / "out")]) == 1
     assert "bug in unskew" in capsys.readouterr().err
 

@@ -4,9 +4,11 @@ unchanged on small data through the command line.
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -307,3 +309,27 @@ def test_repr_names_the_pool_the_verdict_and_the_files(tmp_path: Path) -> None:
 def test_what_is_no_configuration_is_refused(config: object) -> None:
     with refused(ConfigError, option="config", value=type(config).__name__):
         unskew.run(config)  # type: ignore[arg-type]
+
+
+def test_each_thing_is_built_and_checked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Groups and copies across splits, the target and the bias model, from the file to the page."""
+    calls: list[str] = []
+
+    def counted(place: str, name: str, what: Callable[..., str]) -> None:
+        module = importlib.import_module(place)
+        function = getattr(module, name)
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            calls.append(what(*arguments))
+            return function(*arguments, **options)
+
+        monkeypatch.setattr(module, name, call)
+
+    configuration = write_hospitals(tmp_path)
+    counted("unskew.splits.assignment", "_check_crossing", lambda frame, role: role)
+    counted("unskew.target.methods", "read_target", lambda *_: "target")
+    counted("unskew.bias.schema", "read_bias", lambda *_: "bias")
+    unskew.run(configuration)
+    assert sorted(calls) == ["bias", "content", "group", "target"]

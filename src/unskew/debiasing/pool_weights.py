@@ -282,19 +282,20 @@ def weigh_splits(
     bias, target, rng, max_uncovered, check_sample : as for `unskew.debias`.
     **options
     """
-    seed = seed_of(rng)
-    settings: dict[str, Any] = {
-        "rng": seed,
-        "max_uncovered": max_uncovered,
-        "check_sample": check_sample,
-        **options,
-    }
+    check_splits(pool)
+    settings: dict[str, Any] = {"max_uncovered": max_uncovered, "check_sample": check_sample}
+    return weigh_checked_splits(pool, bias, target, rng=seed_of(rng), **settings, **options)
+
+
+def weigh_checked_splits(
+    pool: Pool, bias: Bias, target: Target | None, **settings: Any
+) -> SplitWeights:
+    """Do what `weigh_splits` does for a pool whose splits have been checked, as in a run."""
     ids = pool.frame["id"].to_numpy()
     if "split" not in pool.frame.columns:
         weights = debias(pool, bias, target, **settings)
         part = _train_part(ALL, np.arange(len(pool)), pool, weights)
         return SplitWeights(weights, ALL, (part,), ids)
-    check_splits(pool)
     row_of = _rows_of_splits(pool.frame["split"])
     train = _find_train(row_of)
     _check_sources(pool, row_of, train)

@@ -20,7 +20,7 @@ from unskew.represent.feature_cache import hash_images
 from unskew.represent.pool_features import represent_images
 from unskew.sources.readers import read_sample, read_sources
 from unskew.sources.roles import label_indicators
-from unskew.splits.assignment import check_splits, join_splits
+from unskew.splits.assignment import check_copies_of_splits, check_groups_of_splits, join_splits
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ def read_pool(config: RunConfig) -> Pool:
     if split_file is not None:
         pool = join_splits(pool, config.place(split_file))
     # Groups that cross splits are refused before any image is opened; copies are known later.
-    check_splits(pool)
+    check_groups_of_splits(pool)
     settings = {
         "target": config.target and config.target.settings(),
         "bias": config.bias,
@@ -105,6 +105,7 @@ def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
     pools: Sequence[Pool] = [pool] if sample is None else [pool, sample]
     if pool.images is not None:
         pools = _represented(config, pools, progress)
+    check_copies_of_splits(pools[0])
     if sample is None:
         target = config.read_target()
     else:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from unskew.config.run_config import RunConfig, read_config
-from unskew.debiasing.pool_weights import SplitWeights, weigh_splits
+from unskew.debiasing.pool_weights import SplitWeights, weigh_checked_splits
 from unskew.diagnosis.pool_diagnostics import diagnose
 from unskew.errors import ConfigError, CoverageError, OverlapError, did_you_mean, first_few
 from unskew.records import Diagnostics, Pool
@@ -64,7 +64,7 @@ def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run:
     }
     options = {"rng": config.engine.seed, **config.solve.settings()}
     try:
-        weights = weigh_splits(inputs.pool, inputs.bias, inputs.target, **options)
+        weights = weigh_checked_splits(inputs.pool, inputs.bias, inputs.target, **options)
     except (OverlapError, CoverageError) as error:
         error.summary = summarize_refusal(inputs.pool, error, target=inputs.target, **heading)
         raise

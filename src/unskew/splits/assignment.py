@@ -145,6 +145,18 @@ def check_splits(pool: Pool) -> None:
     A model would otherwise be judged on what it has seen. Without a column ``split`` there is
     nothing to check.
     """
+    check_groups_of_splits(pool)
+    check_copies_of_splits(pool)
+
+
+def check_copies_of_splits(pool: Pool) -> None:
+    """Refuse exact copies of an image in several splits; they are known once images were read."""
+    if "split" in pool.frame.columns:
+        _check_crossing(pool.frame, "content")
+
+
+def check_groups_of_splits(pool: Pool) -> None:
+    """Refuse groups in several splits, and images in none; no image need be read for this."""
     frame = pool.frame
     if "split" not in frame.columns:
         return
@@ -159,7 +171,6 @@ def check_splits(pool: Pool) -> None:
             count=len(ids),
         )
     _check_crossing(frame, "group")
-    _check_crossing(frame, "content")
 
 
 def _check_crossing(frame: pd.DataFrame, role: str) -> None:
