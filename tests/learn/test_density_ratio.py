@@ -3,45 +3,21 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 
+from baseline_pools import class_shares, small_pool
 from unskew import Pool, Target
 from unskew.learn import make_baseline
-
-COUNTS = {
-    ("day", "car"): 6,
-    ("day", "bus"): 3,
-    ("day", "truck"): 1,
-    ("night", "car"): 2,
-    ("night", "bus"): 4,
-}
-
-
-def _pool(counts=COUNTS, **columns) -> Pool:
-    source = [name for (name, _), size in counts.items() for _ in range(size)]
-    label = [name for (_, name), size in counts.items() for _ in range(size)]
-    n = len(label)
-    return Pool.from_arrays(
-        source,
-        label,
-        id=[f"image{row}" for row in range(n)],
-        **{k: v(n) for k, v in columns.items()},
-    )
-
-
-def _shares(pool: Pool, weight_n, by="label") -> dict[str, float]:
-    return pd.Series(weight_n).groupby(pool.frame[by].astype(str)).sum().to_dict()
 
 
 def test_the_density_ratio_of_levels_is_the_ratio_of_shares() -> None:
     counts = {("a", "x"): 400, ("a", "y"): 300, ("b", "x"): 100, ("b", "y"): 200}
-    pool = _pool(counts)
+    pool = small_pool(counts)
     sample = Pool.from_arrays(["t"] * 100, kind=["u"] * 100, label=["x"] * 20 + ["y"] * 80)
     found = make_baseline("density_ratio", pool, Target.sample(sample), features=["label"], C=1e6)
-    assert _shares(pool, found.weight) == pytest.approx({"x": 0.2, "y": 0.8}, abs=1e-5)
+    assert class_shares(pool, found.weight) == pytest.approx({"x": 0.2, "y": 0.8}, abs=1e-5)
     of_source = make_baseline("density_ratio", pool, Target.source("b"), features="label", C=1e6)
-    assert _shares(pool, of_source.weight) == pytest.approx({"x": 1 / 3, "y": 2 / 3}, abs=1e-5)
+    assert class_shares(pool, of_source.weight) == pytest.approx({"x": 1 / 3, "y": 2 / 3}, abs=1e-5)
     assert "from 300 images of the target" in of_source.describe()[0]
     judged = make_baseline("density_ratio", pool, Target.source("b", holdout=0.2), features="label")
     assert "from 240 images of the target" in judged.describe()[0]
