@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 import numpy as np
 
 import simulations as recipes
+import worlds_forecast
 from simulation_measures import (
     Coverage,
     binomial_error,
@@ -70,22 +71,14 @@ def main() -> None:
     parser.add_argument("--replicates", type=int, default=200, help="how often")
     parser.add_argument(
         "--part",
-        choices=["mean", "bootstrap", "trap", "level", "power"],
+        choices=list(PARTS),
         action="append",
         help="default: all",
     )
     parser.add_argument("--only", action="append", help="names of recipes")
     options = parser.parse_args()
-    parts = options.part or ["mean", "bootstrap", "trap", "level", "power"]
-    for part in parts:
-        rows = {
-            "mean": mean_rows,
-            "bootstrap": bootstrap_rows,
-            "trap": trap_rows,
-            "level": level_rows,
-            "power": power_rows,
-        }[part](options)
-        for row in rows:
+    for part in options.part or PARTS:
+        for row in PARTS[part](options):
             print(row, flush=True)
         print(flush=True)
 
@@ -180,6 +173,20 @@ def _rejections(
                 f"| `{recipe.__name__}` | {_data(recipe)} | {n_sets:,} | {share:.1%} ± "
                 f"{error:.1%} |"
             )
+
+
+def forecast_rows(options: argparse.Namespace) -> Iterator[str]:
+    yield from worlds_forecast.rows(min(options.sets, 300), SEED)
+
+
+PARTS = {
+    "mean": mean_rows,
+    "bootstrap": bootstrap_rows,
+    "trap": trap_rows,
+    "level": level_rows,
+    "power": power_rows,
+    "forecast": forecast_rows,
+}
 
 
 if __name__ == "__main__":

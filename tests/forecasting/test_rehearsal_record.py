@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 
 import pytest
+import scipy.stats
 
 from raising import refused
 from unskew import Pool
@@ -145,3 +146,13 @@ def test_a_source_that_is_not_reached_has_no_numbers(
     lines = rehearsal.lines()
     assert [line for line in lines if line.endswith("not reached: far away")]
     assert lines[-1] == "Note on attic: nothing there"
+
+
+def test_the_more_sources_are_judged_the_larger_a_miss_may_be() -> None:
+    near = _played(0.09, 0.03)  # 2.1 standard errors of the difference
+    assert near.holds is False
+    assert replace(near, looks=3).holds is True
+    # Bonferroni: the chance that any of K right predictions is called wrong is at most 5%.
+    for looks in (1, 5, 1000):
+        outside = 2 * scipy.stats.norm.sf(replace(near, looks=looks).limit)
+        assert looks * outside == pytest.approx(0.05)

@@ -32,7 +32,7 @@ from unskew.forecasting.cross_fitting import (
 )
 from unskew.forecasting.gain import target_mean
 from unskew.forecasting.probe_data import ProbeData, find_learner, gather_probe_data
-from unskew.forecasting.record import HitJudge, TargetMean, bounded, kish, plain_mean
+from unskew.forecasting.record import HitJudge, TargetMean, kish, plain_mean, share_mean
 from unskew.forecasting.rehearsal_record import Rehearsal, SourceRehearsal, judge_rehearsal
 from unskew.learn.probe import Scaling
 from unskew.records import Floats, Ints, Pool, Target, Weights
@@ -120,7 +120,9 @@ def rehearse(
     with show_progress(
         "training probes", len(pool.names) * count_fits(len(_ARMS), folds), progress
     ) as advance:
-        sources = tuple(stage.play(k, advance) for k in range(len(pool.names)))
+        played = [stage.play(k, advance) for k in range(len(pool.names))]
+    looks = max(sum(source.reached for source in played), 1)
+    sources = tuple(replace(source, looks=looks) for source in played)
     family = " × ".join(type(part).__name__ for part in bias.parts)
     verdict, message = judge_rehearsal(sources, family)
     return Rehearsal(verdict, message, sources, family, called, folds, seed)
@@ -308,7 +310,7 @@ class _Stage:
             judged=judges.size,
             ess=kish(weighted.weight),
             predicted={arm: forecast[arm].accuracy for arm in _ARMS},
-            true={arm: bounded(plain_mean(even_j, right[arm], here.unit)) for arm in _ARMS},
+            true={arm: share_mean(even_j, right[arm], here.unit) for arm in _ARMS},
             predicted_gain=forecast["debiased"].gain,
             true_gain=plain_mean(even_j, right["debiased"] - right["naive"], here.unit),
             usual=float(np.clip(extrapolate(hits["naive"], self.folds).mean(), 0.0, 1.0)),

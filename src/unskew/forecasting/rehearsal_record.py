@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import scipy.special
+
 from unskew.errors import DataError, first_few
 from unskew.forecasting.record import finite
 from unskew.forecasting.sentences import plus_minus, points
@@ -15,9 +17,10 @@ from unskew.records import Estimate
 if TYPE_CHECKING:
     import pandas as pd
 
-# A prediction holds if it is off by no more than two standard errors (its own and that of the
-# truth), or by two points.
-_ERRORS = 2.0
+# A prediction holds if it is off by no more standard errors (its own and that of the truth) than
+# chance explains, or by two points. A right model is called wrong anywhere with this probability,
+# over all sources together.
+_LEVEL = 0.05
 _NEAR = 0.02
 # Beyond this combined standard error (five points) agreement says nothing.
 _VAGUE = 0.05
@@ -45,6 +48,8 @@ class SourceRehearsal:
     usual : what ordinary cross-validation of naive on the others, without weights, would have
         predicted.
     notes : what else happened.
+    looks : number of sources that are judged together: the more, the larger the miss that chance
+        explains (Bonferroni).
     """
 
     source: str
@@ -58,6 +63,7 @@ class SourceRehearsal:
     true_gain: Estimate | None = None
     usual: float = math.nan
     notes: tuple[str, ...] = ()
+    looks: int = 1
 
     @property
     def reached(self) -> bool:
@@ -80,14 +86,20 @@ class SourceRehearsal:
         )
 
     @property
+    def limit(self) -> float:
+        """Number of standard errors that chance explains: 1.96 for one source, 2.58 for five."""
+        return float(scipy.special.ndtri(1 - _LEVEL / (2 * self.looks)))
+
+    @property
     def holds(self) -> bool | None:
         """Whether the prediction for debiased is within its error of the truth; None if unclear."""
         if not self.reached:
             return None
         if not self.miss_stderr() <= _VAGUE:
             # Agreement says nothing then, but a miss by far does.
-            return False if abs(self.miss()) > _MANY_ERRORS * self.miss_stderr() else None
-        return abs(self.miss()) <= max(_ERRORS * self.miss_stderr(), _NEAR)
+            limit = max(self.limit, _MANY_ERRORS)
+            return False if abs(self.miss()) > limit * self.miss_stderr() else None
+        return abs(self.miss()) <= max(self.limit * self.miss_stderr(), _NEAR)
 
     @property
     def winner_right(self) -> bool | None:
