@@ -6,7 +6,7 @@ import pytest
 from raising import refused
 from two_sources import two_sources
 from unskew import ConfigError, DataError, Pool, Target, choose_bias, debias
-from unskew.bias import Known, Product, Propensity, Strata, Tilt
+from unskew.bias import Box, Known, Product, Propensity, SoftBox, Strata, Tilt
 from unskew.bias.propensity import split_folds
 
 CLASSIFIERS = ("logistic", "boosting", "sklearn.naive_bayes:GaussianNB", "forest")
@@ -174,3 +174,41 @@ def test_one_source_that_is_its_own_reference_needs_no_classifier():
     pool = Pool.from_frame(two_sources().query("source == 'p'"))
     weights = debias(pool, Propensity(["x"], "boosting"), Target.source("p"), check_sample=False)
     np.testing.assert_allclose(weights.sample_weight, 1.0)
+
+
+ROWS = np.random.default_rng(8)
+SITE = np.repeat(["s", "q", "r"], [90, 60, 50])
+SHADE = ROWS.normal(size=200) + 0.5 * (SITE == "s")
+# Of two levels: many images are alike in all that a model reads.
+KIND = np.where(ROWS.random(200) < np.where(SITE == "r", 0.7, 0.4), "u", "v")
+SPAN = np.clip(SHADE + ROWS.normal(size=200), -2, 2)
+FAMILIES = {
+    "logistic": Propensity(["shade", "kind"]),
+    "levels": Propensity(["kind"]),
+    "boosting": Propensity(["shade", "kind"], classifier="boosting", folds=2),
+    "product": Product(Propensity(["kind"]), Tilt(["span"])),
+    "tilt": Tilt(["shade", "kind"]),
+    "strata": Strata("kind"),
+    "strata × propensity": Product(Strata("kind"), Propensity(["shade"])),
+    "box": Box(["shade"]),
+    "soft box": SoftBox(["span"]),
+}
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_order_of_the_rows_has_no_say(family, grouped):
+    """Rows of pool and sample in another order, with new ids: the weights go with the images."""
+
+    def weigh(at, sample_at):
+        group = (np.arange(200) // 4)[at] if grouped else None
+        pool = Pool.from_arrays(
+            SITE[at], group=group, shade=SHADE[at], kind=KIND[at], span=SPAN[at]
+        )
+        others = {"shade": np.sort(SHADE)[::4][sample_at], "kind": KIND[::4][sample_at]}
+        sample = Pool.from_arrays(["t"] * 50, span=SPAN[::4][sample_at], **others)
+        return debias(pool, FAMILIES[family], Target.sample(sample), check_sample=False).weight
+
+    rng = np.random.default_rng(1)
+    order, weight = rng.permutation(200), weigh(np.arange(200), np.arange(50))
+    np.testing.assert_allclose(weigh(order, rng.permutation(50)), weight[order], rtol=1e-12)

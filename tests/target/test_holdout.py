@@ -41,3 +41,12 @@ def test_codes_follow_the_groups_and_without_them_the_rows() -> None:
     assert group_or_row(pd.DataFrame({"group": ["b", "a", "b"]})).tolist() == [0, 1, 0]
     assert group_or_row(pd.DataFrame({"z": [5, 5, 5]})).tolist() == [0, 1, 2]
     assert group_or_row(pd.DataFrame({"group": ["b", None, "b"]})).tolist() == [0, 1, 2]
+
+
+def test_the_order_of_the_rows_has_no_say():
+    rng = np.random.default_rng(2)
+    frame = pd.DataFrame({"z": rng.normal(size=60), "group": np.repeat(np.arange(20), 3)})
+    order = rng.permutation(60)
+    for table in (frame, frame[["z"]]):
+        held_n = held(table, 0.3, 4)
+        np.testing.assert_array_equal(held(table.iloc[order], 0.3, 4), held_n[order])

@@ -59,6 +59,8 @@ class BiasData:
         the fit.
     learn_anew : use an earlier fit only as a starting point; learn features and make tests again.
     find_cell : the stratum of every row of any table; None without a `Strata` part.
+    columns : what the parts of the model read of the table, and the target's attributes: the
+        content of an image, by which folds are made.
     """
 
     frame: pd.DataFrame = field(repr=False)
@@ -74,6 +76,7 @@ class BiasData:
     image_id: npt.NDArray[Any] | tuple[()] = field(repr=False, default=())
     learn_anew: bool = False
     find_cell: Callable[[pd.DataFrame], Ints] | None = field(repr=False, default=None)
+    columns: tuple[str, ...] = ()
 
     @property
     def n_sources(self) -> int:

@@ -55,10 +55,25 @@ def gather_rows(pool: Pool, target: Target | None, parts: Sequence[Bias], seed: 
     """
     reference = _find_reference(pool, target, parts)
     if reference is None:
-        return _rows_of_pool(pool, None, 0.0, seed)
-    if reference.sample is not None:
-        return _rows_with_sample(pool, reference.sample.frame, reference.holdout, parts, seed)
-    return _rows_of_pool(pool, reference.source, reference.holdout, seed)
+        rows = _rows_of_pool(pool, None, 0.0, seed)
+    elif reference.sample is not None:
+        rows = _rows_with_sample(pool, reference.sample.frame, reference.holdout, parts, seed)
+    else:
+        rows = _rows_of_pool(pool, reference.source, reference.holdout, seed)
+    columns = _columns_read(rows.data.frame, parts, target)
+    return replace(rows, data=replace(rows.data, columns=columns))
+
+
+def _columns_read(
+    frame: pd.DataFrame, parts: Sequence[Bias], target: Target | None
+) -> tuple[str, ...]:
+    """Name the columns that the parts and the target's attributes are read from."""
+    named = {column for part in parts for column in part.columns}
+    named |= set() if target is None else set(target.by)
+    begins = tuple(f"{name}_" for name in named)
+    return tuple(
+        str(name) for name in frame.columns if name in named or str(name).startswith(begins)
+    )
 
 
 def _find_reference(

@@ -16,6 +16,7 @@ from unskew.bias.likelihood import LogLinearProblem, fit_log_linear, own_means
 from unskew.bias.tilt import FittedTilt, find_reference_source
 from unskew.errors import ConfigError, DataError, did_you_mean
 from unskew.records import Floats, Ints
+from unskew.records.content_keys import Keys, content_keys
 from unskew.records.levels import level_text
 from unskew.solve.profile_likelihood import LinearDerivative
 from unskew.splits.folds import deal_folds, join_units, tell_copies
@@ -37,8 +38,9 @@ class Propensity(Bias):
     reference.
 
     Cross-fitted: the images of each fold get ω from the classifier that was trained on the other
-    folds, which keep groups on one side; new images get the geometric mean over the folds'
-    classifiers.
+    folds, which keep groups on one side; images of one source that are alike in all that the model
+    reads share the geometric mean of theirs, and new images get that over all classifiers. Folds
+    follow from what the model reads of the images, not from the order of the rows.
 
     Parameters
     ----------
@@ -145,13 +147,17 @@ class Propensity(Bias):
         else:
             feature_map, notes = warm.feature_map, warm.notes
         phi_rd = feature_map.read(data.frame)
+        key_r = _row_keys(data)
         models, log_rk = [], np.zeros((phi_rd.shape[0], data.n_sources))
+        if not self.has_offset:
+            self._make_classifier(data.seed)  # the limit of threads binds libraries that are loaded
         with _few_threads(phi_rd.shape[0]):
-            for at, (train, test) in enumerate(split_folds(data, self.folds)):
+            for at, (train, test) in enumerate(split_folds(data, self.folds, key_r)):
                 before = warm.models[at] if warm is not None and at < len(warm.models) else None
                 model = self._train(data, phi_rd, log_offset_rk, train, reference, before)
                 log_rk[test] = model.log_ratio(phi_rd[test], data.cell[test])
                 models.append(model)
+        log_rk = _alike(log_rk, key_r)
         # A classifier reads the strata as features, too; θ of a logistic regression does not depend
         # on them.
         find_cell = None if self.has_offset else data.find_cell
@@ -210,10 +216,16 @@ class Propensity(Bias):
         own_r = log_offset_rk[train, source_r] - mean_k[source_r]
         weight_r = np.exp(-(own_r - own_r.min()))
         total_k = np.bincount(source_r, weights=weight_r, minlength=data.n_sources)
+        code_of_class = np.argsort(data.names)
         model = _fit_classifier(
-            self._make_classifier(data.seed), x, source_r, weight_r if log_offset_rk.any() else None
+            self._make_classifier(data.seed),
+            x,
+            _name_ranks(data)[source_r],
+            weight_r if log_offset_rk.any() else None,
         )
-        return _Classifier(model, np.log(total_k), reference, data.n_cells, self.floor)
+        return _Classifier(
+            model, np.log(total_k), reference, data.n_cells, self.floor, code_of_class
+        )
 
     def _make_classifier(self, seed: int) -> Any:
         from sklearn.base import clone
@@ -235,11 +247,39 @@ class Propensity(Bias):
         return clone(self.classifier)
 
 
-def split_folds(data: BiasData, n_folds: int) -> Iterator[tuple[Ints, Ints]]:
+def _row_keys(data: BiasData) -> Keys:
+    """(R,) numbers for the source of every row and what the model reads of it."""
+    names_r = np.array(data.names, dtype=object)[data.source]
+    return content_keys(data.frame.assign(source=names_r), ("source", *data.columns))
+
+
+def _name_ranks(data: BiasData) -> Ints:
+    """(K,) the place of every source in the order of the names."""
+    return np.argsort(np.argsort(data.names))
+
+
+def _alike(log_rk: Floats, key_r: Keys) -> Floats:
+    """Give rows of the same content the mean of what their folds say.
+
+    Which of them is in which fold says nothing.
+    """
+    _, code_r, count = np.unique(key_r, return_inverse=True, return_counts=True)
+    if count.size == key_r.size:
+        return log_rk
+    mean_ck = [np.bincount(code_r, weights=log_r) / count for log_r in log_rk.T]
+    return np.column_stack(mean_ck)[code_r]
+
+
+def split_folds(
+    data: BiasData, n_folds: int, key_r: Keys | None = None
+) -> Iterator[tuple[Ints, Ints]]:
     """Yield (train, test) rows of each fold; groups and copies of an image are on one side.
 
-    Every source is in every training part.
+    Every source is in every training part. Folds, and the order of the training rows, follow from
+    the content of the rows (``key_r``) and the seed: the order of the rows has no say.
     """
+    if key_r is None:
+        key_r = _row_keys(data)
     unit_r = join_units(data.source.size, data.fold_group, tell_copies(data.frame))
     pairs = np.unique(np.column_stack([data.source, unit_r]), axis=0)
     units_k = np.bincount(pairs[:, 0], minlength=data.n_sources)
@@ -253,9 +293,10 @@ def split_folds(data: BiasData, n_folds: int) -> Iterator[tuple[Ints, Ints]]:
             limit=2,
         )
     n_folds = min(n_folds, int(units_k.min()))
-    fold_r = deal_folds(unit_r, data.source, n_folds, data.seed)
+    fold_r = deal_folds(unit_r, _name_ranks(data)[data.source], n_folds, data.seed, key_r)
+    order_r = np.argsort(key_r, kind="stable")
     for fold in range(n_folds):
-        train, test = np.flatnonzero(fold_r != fold), np.flatnonzero(fold_r == fold)
+        train, test = order_r[fold_r[order_r] != fold], np.flatnonzero(fold_r == fold)
         lacking = np.setdiff1d(np.arange(data.n_sources), data.source[train])
         if lacking.size:
             raise DataError(
@@ -318,14 +359,14 @@ class _Classifier:
     reference: int
     n_cells: int
     floor: float
+    code_of_class: Ints
 
     def log_ratio(self, phi_bd: Floats, cell_b: Ints) -> Floats:
         x = _with_cells(phi_bd, cell_b, self.n_cells)
         chance_bk = np.full((phi_bd.shape[0], self.log_total_k.size), self.floor)
         if len(x):  # classifiers refuse an empty table
-            chance_bk[:, np.asarray(self.model.classes_, dtype=np.int64)] = np.maximum(
-                self.model.predict_proba(x), self.floor
-            )
+            seen = self.code_of_class[np.asarray(self.model.classes_, dtype=np.int64)]
+            chance_bk[:, seen] = np.maximum(self.model.predict_proba(x), self.floor)
         log_bk = np.log(chance_bk) - self.log_total_k
         return np.asarray(log_bk - log_bk[:, [self.reference]])
 

@@ -2,6 +2,8 @@
 
 - ``arrays``: names for the arrays that everybody passes around; codes counted, logarithms summed,
   seeds.
+- ``content_keys``: numbers for the content of images, and units shuffled by them: the order of
+  rows has no say.
 - ``diagnostics``: how far the weights can be trusted: the test of fit, error bars, and
   sensitivity to c(z).
 - ``levels``: the values of a column as levels, and ids joined to positions.

@@ -8,6 +8,7 @@ import numpy as np
 
 from unskew.errors import ConfigError, DataError
 from unskew.records import Ints
+from unskew.records.content_keys import Keys, shuffled_ranks
 
 # A column of numbers tells copies of an image where it has more values than this, and than a
 # twentieth of the images.
@@ -110,18 +111,27 @@ def join_units(n: int, *links: Any) -> Ints:
     return np.unique(component[:n], return_inverse=True)[1].astype(np.int64)
 
 
-def deal_folds(unit_n: Ints, stratum_n: Ints, n_folds: int, seed: int) -> Ints:
+def deal_folds(
+    unit_n: Ints, stratum_n: Ints, n_folds: int, seed: int, key_n: Keys | None = None
+) -> Ints:
     """(n,) fold of every image: units are shuffled and dealt like cards, stratum by stratum.
 
     A unit counts to the stratum of its first image, and larger units are dealt first. Hence each
-    stratum of single images is shared out to within one image, and no unit is ever split.
+    stratum of single images is shared out to within one image, and no unit is ever split. With
+    ``key_n`` (`content_keys`) units are shuffled by their content and count to the lowest of their
+    strata, so that the order of the rows has no say.
     """
     _, first_m, size_m = np.unique(unit_n, return_index=True, return_counts=True)
     if not 2 <= n_folds <= size_m.size:
         raise _too_few(n_folds, size_m.size, unit_n.size)
-    order_m = np.lexsort(
-        (np.random.default_rng(seed).permutation(size_m.size), -size_m, stratum_n[first_m])
-    )
+    if key_n is None:
+        stratum_m = stratum_n[first_m]
+        rank_m = np.random.default_rng(seed).permutation(size_m.size)
+    else:
+        stratum_m = np.full(size_m.size, int(stratum_n.max()))
+        np.minimum.at(stratum_m, unit_n, stratum_n)
+        rank_m = shuffled_ranks(unit_n, key_n, seed)
+    order_m = np.lexsort((rank_m, -size_m, stratum_m))
     fold_m = np.empty(size_m.size, dtype=np.int64)
     fold_m[order_m] = np.arange(size_m.size) % n_folds
     fold_n: Ints = fold_m[unit_n]

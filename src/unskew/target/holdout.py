@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.records import Ints
+from unskew.records.content_keys import content_keys, shuffled_ranks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,12 +17,17 @@ if TYPE_CHECKING:
 def held_out_rows(
     frame: pd.DataFrame, holdout: float, rng: np.random.Generator
 ) -> npt.NDArray[np.bool_]:
-    """(n,) which images judge: whole groups, at random, up to the share ``holdout``."""
+    """(n,) which images judge: whole groups, at random, up to the share ``holdout``.
+
+    Chance follows from the images' content, not from the order of the rows.
+    """
     n = len(frame)
     if not holdout:
         return np.zeros(n, dtype=np.bool_)
     code_n = group_or_row(frame)
-    order = rng.permutation(int(code_n.max()) + 1)
+    content = [str(name) for name in frame.columns if name not in ("id", "group", "source")]
+    seed = int(rng.integers(2**32))
+    order = np.argsort(shuffled_ranks(code_n, content_keys(frame, content), seed))
     size_g = np.bincount(code_n)[order]
     before_g = np.cumsum(size_g) - size_g
     held_g = np.zeros(order.size, dtype=np.bool_)
