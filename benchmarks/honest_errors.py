@@ -33,6 +33,7 @@ from simulation_measures import (
 )
 from simulations import Recipe
 from unskew.records import Estimate
+from worlds_robust import robust_rows
 
 # Other data sets than those that the tests draw.
 SEED = 2026
@@ -186,6 +187,7 @@ PARTS = {
     "level": level_rows,
     "power": power_rows,
     "forecast": forecast_rows,
+    "robust": robust_rows,
 }
 
 

@@ -10,6 +10,7 @@ from unskew.weigh import methods
 
 HOMES = {
     "bootstrap": ["Bootstrap", "bootstrap_weights"],
+    "doubly_robust": ["doubly_robust_mean"],
     "effective_size": ["Diagnosis", "diagnose_weights"],
     "new_images": ["weigh_new_images"],
     "sensitivity": ["Sensitivity", "bound_weights_mean"],

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.bias.feature_flags import uncovered_levels
@@ -81,6 +82,17 @@ class FittedBias:
                 for factor in self.factors
             )
         )
+
+    @cached_property
+    def is_reference_r(self) -> npt.NDArray[np.bool_]:
+        """(R,) which rows of the fit are images of the target: its sample's, or a source's."""
+        names, reference = self.data.names, self.data.reference
+        named = {part.reference_source for part in self.model.parts} - {None}
+        if reference is None and len(named) == 1:
+            reference = names.index(str(named.pop()))
+        if reference is None:
+            return np.zeros(self.data.source.size, dtype=np.bool_)
+        return np.asarray(self.data.source == reference)
 
     def omega(self, table: Pool | pd.DataFrame) -> Floats:
         """(n, K) ω_k(z_i) of any table that has the columns the model reads."""

@@ -277,7 +277,8 @@ class Estimation:
             except ConvergenceError:
                 return "failed"
         # A factor may leave out images of the replicate.
-        return Replicate(row_m[fitted.row], evaluated.weight, evaluated.log_normalizer)
+        reference_m = at[self.fitted.is_reference_r[at]]
+        return Replicate(row_m[fitted.row], evaluated.weight, evaluated.log_normalizer, reference_m)
 
     def _covers_less(self, fitted: FittedBias) -> bool:
         """Say whether a replicate covers less of the target, as no image of a stratum was drawn."""

@@ -58,7 +58,7 @@ class TargetWeights:
         all that went into π; and a mean that is known has none.
         """
         if np.all(self.factor == 1.0):
-            return self.weights.mean(values, level)
+            return self.weights.mean(values, level=level)
         weight_n = self.weight
         mean = float(weight_n @ values)
         residual_n = values - mean
@@ -75,7 +75,7 @@ class TargetWeights:
                 0.0,
                 residual_n - explained_n,
             )
-        moved = self.weights.mean(self.factor * residual_n, level)
+        moved = self.weights.mean(self.factor * residual_n, level=level)
         low, high = moved.interval
         return Estimate(
             mean, moved.stderr, (mean + low - moved.value, mean + high - moved.value), level

@@ -20,7 +20,7 @@ from unskew.records.diagnostics import Diagnostics, OutcomeRange
 from unskew.records.pool import ChosenImages, Images, JoinedImages, Pool, RawImage
 from unskew.records.solution import Overlap, Solution, Status, Step, Verdict
 from unskew.records.target import Target
-from unskew.records.weights import Estimate, Weights
+from unskew.records.weights import Estimate, RobustEstimate, Weights
 
 __all__ = [
     "ChosenImages",
@@ -35,6 +35,7 @@ __all__ = [
     "Overlap",
     "Pool",
     "RawImage",
+    "RobustEstimate",
     "Solution",
     "Status",
     "Step",

@@ -60,6 +60,28 @@ class Estimate:
         return f"{number:.{digits}f}" if digits <= 6 and abs(number) < 1e12 else f"{number:.6g}"
 
 
+@dataclass(frozen=True, repr=False)
+class RobustEstimate(Estimate):
+    """A target mean that an outcome model's predictions m augment: Σ π h + λ (T̂ − Σ π m).
+
+    Attributes
+    ----------
+    weighted : the mean without the predictions, Σ π h.
+    tuning : λ; 0 where the predictions are constant.
+    slope : β of the weighted regression of the values on the predictions. λ is between β and the
+        factor with the smallest variance.
+    shift : T̂ − Σ π m, the target's mean of the predictions beyond the weighted pool's.
+    shift_p : p-value of shift = 0; None where the predictions are constant. If it is small, weights
+        or predictions do not fit the target.
+    """
+
+    weighted: Estimate | None = None
+    tuning: float = 0.0
+    slope: float = 0.0
+    shift: float = 0.0
+    shift_p: float | None = None
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Weights:
     """One weight for every image, so that the weighted pool behaves like a sample of the target.
@@ -142,15 +164,38 @@ class Weights:
 
         return diagnose_weights(self)
 
-    def mean(self, values: npt.ArrayLike, level: float = 0.95) -> Estimate:
+    def mean(
+        self,
+        values: npt.ArrayLike,
+        predicted: Any = None,
+        target_predicted: Any = None,
+        *,
+        level: float = 0.95,
+    ) -> Estimate:
         """Estimate the target mean Σ_i π_i h_i of ``values`` with its asymptotic standard error.
 
         The error is cluster-robust if there are groups, and accounts for the estimation of ω where
-        `unskew.debias` estimated it.
-        """
-        from unskew.weigh.methods import weighted_mean
+        `unskew.debias` estimated it. With predictions m of an outcome model the result is a
+        `RobustEstimate`, Σ π h + λ (T̂ − Σ π m): right if either the weights or the model is right,
+        and hardly ever less precise.
 
-        return weighted_mean(self, values, level=level)
+        Parameters
+        ----------
+        values : (n,) h_i, finite.
+        predicted : (n,) m_i, from a model that did not learn from these values (or by
+            cross-fitting).
+        target_predicted : (m,) the same model's predictions for the target: as many as
+            `Target.sample` has images are taken as theirs, in their order, any other number as
+            further images drawn from the target, independently of the pool. Or T̂ itself: a number
+            if it is known, an `Estimate` if it has an error. Not needed if the target is a source
+            of the pool.
+        level : coverage of the interval.
+        """
+        from unskew.weigh.methods import doubly_robust_mean, weighted_mean
+
+        if predicted is None and target_predicted is None:
+            return weighted_mean(self, values, level=level)
+        return doubly_robust_mean(self, values, predicted, target_predicted, level=level)
 
     def covariance(self) -> Floats:
         """Compute the (K, K) asymptotic covariance of log Ω̂, cluster-robust if there are groups.

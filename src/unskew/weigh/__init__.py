@@ -5,6 +5,8 @@
 - ``calibrate``: move the weights as little as possible so that known facts about the target hold
   exactly.
 - ``curvature``: the curvature of the objective at the solution, as standard errors need it.
+- ``doubly_robust``: target means augmented by an outcome model: right if the weights or the model
+  are right.
 - ``effective_size``: how many images carry the weights: effective sample size, tail, verdict.
 - ``estimated_omega``: standard errors when ω was estimated, robust to groups.
 - ``extreme_means``: the largest weighted mean when every weight may change by a factor, exactly,
@@ -23,8 +25,10 @@
 - ``shrink``: weights drawn back towards the plain pool where they add more noise than they
   correct.
 - ``solved_weights``: the door of the stage, ``debias_weights``; weights joined by id.
+- ``target_predictions``: the target's mean of an outcome model's predictions, and what it rests on.
 - ``trim``: cap the largest weights: less variance for some bias, with an account of both.
 - ``uncertainty``: standard errors for known omega, robust to groups.
+- ``unit_spread``: what each independent unit adds to weighted means.
 - ``weights_table``: weights.parquet, its one writer and reader: every image with its roles and
   its weight.
 """

@@ -105,11 +105,16 @@ class Bootstrap:
 
 @dataclass(frozen=True, eq=False)
 class Replicate:
-    """A model fitted again on drawn images: their rows in the pool, their weights, and log Ω̂."""
+    """A model fitted again on drawn images: their rows in the pool, their weights, and log Ω̂.
+
+    ``reference_m``: the drawn rows of the target's sample, or of the source that is the target,
+    among the rows of the original fit.
+    """
 
     row_m: Ints
     weight_m: Floats
     log_normalizer_k: Floats
+    reference_m: Ints
 
 
 def bootstrap_weights(

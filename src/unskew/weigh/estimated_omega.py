@@ -179,7 +179,7 @@ def deviations_from_strata(rows: EstimatedRows, value_r: Floats) -> tuple[Floats
 
     The latter is what the error of the strata's masses adds to the variance.
     """
-    mean_c = _cell_means(rows, value_r)
+    mean_c = cell_means(rows, value_r)
     deviation_r = np.where(rows.weight > 0, value_r - mean_c[rows.profile.cell], 0.0)
     margin = (
         0.0
@@ -189,7 +189,8 @@ def deviations_from_strata(rows: EstimatedRows, value_r: Floats) -> tuple[Floats
     return deviation_r, margin
 
 
-def _cell_means(rows: EstimatedRows, value_r: Floats) -> Floats:
+def cell_means(rows: EstimatedRows, value_r: Floats) -> Floats:
+    """Compute (C,) m_c, the weighted mean of every stratum; 0 without weight."""
     n_cells = rows.profile.u.shape[0]
     mass_c = add_by_code(rows.profile.cell, rows.weight, n_cells)
     total_c = add_by_code(rows.profile.cell, rows.weight * value_r, n_cells)

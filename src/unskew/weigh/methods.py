@@ -1,6 +1,7 @@
 """What the methods of `Weights` compute: the one module that the record imports."""
 
 from unskew.weigh.bootstrap import Bootstrap, bootstrap_weights
+from unskew.weigh.doubly_robust import doubly_robust_mean
 from unskew.weigh.effective_size import Diagnosis, diagnose_weights
 from unskew.weigh.new_images import weigh_new_images
 from unskew.weigh.sensitivity import Sensitivity, bound_weights_mean
@@ -16,6 +17,7 @@ __all__ = [
     "bootstrap_weights",
     "bound_weights_mean",
     "diagnose_weights",
+    "doubly_robust_mean",
     "log_normalizer_covariance",
     "make_weights_frame",
     "weigh_new_images",

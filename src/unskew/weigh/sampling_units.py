@@ -206,7 +206,7 @@ def degrees_of_freedom(variance_s: Floats, size_s: Ints) -> float:
     return float(relative_s.sum() ** 2 / (relative_s**2 / free_s).sum())
 
 
-def check_order(values: Any, id_n: npt.NDArray[Any]) -> None:
+def check_order(values: Any, id_n: npt.NDArray[Any], name: str = "values") -> None:
     """Refuse a pandas Series whose index holds the ids in another order.
 
     Values are taken by position, so they would go to the wrong images.
@@ -217,23 +217,23 @@ def check_order(values: Any, id_n: npt.NDArray[Any]) -> None:
     label_n = np.asarray(index)
     if not np.array_equal(label_n, id_n) and set(label_n.tolist()) == set(id_n.tolist()):
         raise DataError(
-            "the index of values holds the ids of the weights in another order; pass "
-            "values.loc[weights.id].",
-            option="values",
+            f"the index of {name} holds the ids of the weights in another order; pass "
+            f"{name}.loc[weights.id].",
+            option=name,
         )
 
 
-def check_values(values: npt.ArrayLike, n: int) -> Floats:
-    """Return ``values`` as n finite floats; anything else is a `DataError`."""
+def check_values(values: npt.ArrayLike, n: int, name: str = "values") -> Floats:
+    """Return ``values`` as n finite floats; anything else is a `DataError` about ``name``."""
     value_n = np.asarray(values)
     if value_n.dtype.kind not in "biuf":
         raise DataError(
-            f"values must be numbers, one per image; got an array of type {value_n.dtype}.",
+            f"{name} must be numbers, one per image; got an array of type {value_n.dtype}.",
             value=str(value_n.dtype),
         )
     if value_n.ndim != 1 or value_n.size != n:
         raise DataError(
-            f"values must be one number per image: one dimension of length {n}, in the order of "
+            f"{name} must be one number per image: one dimension of length {n}, in the order of "
             f"weights.id; got shape {value_n.shape}. "
             "For several quantities call once for each.",
             count=n,
@@ -243,7 +243,7 @@ def check_values(values: npt.ArrayLike, n: int) -> Floats:
     if not np.isfinite(value_n).all():
         row = int(np.flatnonzero(~np.isfinite(value_n))[0])
         raise DataError(
-            f"values must be finite, but image {row} has {value_n[row]}. Leave such images out "
+            f"{name} must be finite, but image {row} has {value_n[row]}. Leave such images out "
             "before the weights are computed.",
             row=row,
             value=float(value_n[row]),
