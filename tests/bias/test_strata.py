@@ -5,10 +5,12 @@ import pandas as pd
 import pytest
 
 from raising import refused
+from simulation_measures import measure_coverage
 from two_sources import two_sources
 from unskew import ConfigError, CoverageError, DataError, Pool, Target, debias, debias_weights
-from unskew.bias import Known, Product, Strata
+from unskew.bias import Known, Product, Strata, Tilt
 from unskew.errors import UnskewWarning
+from worlds_variance import strata_sample_groups, strata_sample_unlike
 
 MASS = {"cat": 0.5, "dog": 0.3, "fox": 0.2}
 MARGIN = Target.margins({"label": MASS})
@@ -328,3 +330,35 @@ def test_one_image_in_every_stratum_shows_no_spread() -> None:
     weights = debias(Pool.from_frame(frame), Strata("label"), Target.uniform("label"))
     assert weights.mean(frame["x"]).stderr == np.inf
     assert weights.mean(np.ones(5)).stderr == 0.0
+
+
+@pytest.mark.parametrize("reference", ["sample", "source"])
+def test_the_groups_of_a_sample_count_as_in_a_saturated_tilt(reference):
+    """The same weights have the same errors, whichever way the model is written."""
+    rng = np.random.default_rng(6)
+    pool = biased_pool(n=450, group=np.arange(1000, 1450))
+    group = np.arange(120) // 5
+    label = np.array(list(MASS))[rng.integers(0, 3, 24)[np.arange(120) // 5]]
+    sampled = Pool.from_arrays(["t"] * 120, label, group=group)
+    target = Target.sample(sampled)
+    if reference == "source":
+        both = pd.concat([pool.frame, sampled.frame])
+        pool = Pool.from_frame(both.assign(id=np.arange(570), light="day", age=1.0))
+        target = Target.source("t")
+    value = 2.0 * (pool.frame["label"] == "cat").to_numpy() + rng.normal(size=len(pool))
+    plain, tilted = (
+        debias(pool, model, target, check_sample=False)
+        for model in (Strata("label"), Tilt(["label"]))
+    )
+    np.testing.assert_allclose(plain.weight, tilted.weight, rtol=1e-5)
+    # A source is also weighed, and its own spread is counted a little differently.
+    rel = 1e-4 if reference == "sample" else 0.03
+    assert plain.mean(value).stderr == pytest.approx(tilted.mean(value).stderr, rel=rel)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", [strata_sample_groups, strata_sample_unlike])
+def test_intervals_hold_with_a_sample_in_groups(recipe):
+    coverage = measure_coverage(recipe, 500, 3)
+    assert 0.92 <= coverage.share <= 0.985
+    assert 0.9 <= coverage.stderr / coverage.spread <= 1.2

@@ -1,11 +1,18 @@
 """Joining by id: positions, or an error that carries the ids."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from raising import refused
 from unskew import DataError
-from unskew.records.levels import find_positions, list_ids, refuse_duplicates, refuse_extra
+from unskew.records.levels import (
+    codes_or_alone,
+    find_positions,
+    list_ids,
+    refuse_duplicates,
+    refuse_extra,
+)
 
 WHO = {"of": "the dataset", "among": "the weights"}
 
@@ -53,3 +60,9 @@ def test_numbers_of_every_library_are_one_id(ids) -> None:
     listed = list_ids(ids)
     assert listed == [1, 2]
     assert all(type(name) is int for name in listed)
+
+
+def test_missing_entries_have_codes_of_their_own():
+    code_n = codes_or_alone(pd.Series(["b", None, "a", "b", None]))
+    assert code_n[0] == code_n[3]
+    assert np.unique(code_n).size == 4

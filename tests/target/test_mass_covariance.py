@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 
 from target_pools import ANIMALS, LIGHT, WITH_OKAPI, animal_pool, mass_of, with_empty
 from unskew import Target
-from unskew.target.mass_covariance import balanced_covariance, multinomial_covariance
+from unskew.target.mass_covariance import (
+    balanced_covariance,
+    grouped_covariance,
+    multinomial_covariance,
+)
 
 
 def covariance_of(strata, levels):
@@ -125,3 +129,22 @@ def test_standard_errors_of_a_multinomial_give_its_covariance(numbers):
 
 def test_errors_of_zero_are_no_errors():
     assert not balanced_covariance(np.zeros(3)).any()
+
+
+def test_groups_of_a_sample_count_by_how_alike_they_are():
+    rng = np.random.default_rng(3)
+    cell_n, unit_n = rng.integers(0, 3, 40), np.arange(40)
+    p = np.bincount(cell_n) / 40
+    single_cc = grouped_covariance(cell_n, unit_n, 3)
+    np.testing.assert_allclose(single_cc, multinomial_covariance(p, 39), atol=1e-15)
+    # Copies of every image add nothing, and rows of the covariance sum to 0 as masses sum to 1.
+    copied_cc = grouped_covariance(np.repeat(cell_n, 3), np.repeat(unit_n, 3), 3)
+    np.testing.assert_allclose(copied_cc, single_cc, atol=1e-15)
+    uneven_cc = grouped_covariance(cell_n, rng.integers(0, 9, 40), 3)
+    np.testing.assert_allclose(uneven_cc.sum(axis=0), 0.0, atol=1e-15)
+    # Every group is a small copy of the sample: the shares do not vary.
+    even_cc = grouped_covariance(np.tile([0, 1, 2], 10), np.repeat(np.arange(10), 3), 3)
+    np.testing.assert_allclose(even_cc, 0.0, atol=1e-15)
+    # One group shows nothing; it counts as one image.
+    lone_cc = grouped_covariance(cell_n, np.zeros(40, dtype=int), 3)
+    np.testing.assert_allclose(lone_cc, multinomial_covariance(p, 1))

@@ -18,6 +18,7 @@ from unskew.bias.fitted import SAMPLE
 from unskew.bias.strata import Strata, find_cells, rescaled_masses, stratify_for
 from unskew.errors import ConfigError, DataError, first_few, impossible_origin
 from unskew.records import Floats, Ints, Pool, Target
+from unskew.records.levels import codes_or_alone
 from unskew.splits.folds import FOLD_GROUP
 from unskew.target.holdout import held_out_rows
 
@@ -184,15 +185,8 @@ def _fold_groups(frame: pd.DataFrame) -> Ints:
 
     The sample has no groups where the pool has some.
     """
-    import pandas as pd
-
     column = FOLD_GROUP if FOLD_GROUP in frame.columns else "group"
-    if column not in frame.columns:
-        return np.arange(len(frame))
-    code_r = np.asarray(pd.factorize(frame[column])[0], dtype=np.int64)
-    lone = np.flatnonzero(code_r < 0)
-    code_r[lone] = int(code_r.max(initial=-1)) + 1 + np.arange(lone.size)
-    return code_r
+    return codes_or_alone(frame[column]) if column in frame.columns else np.arange(len(frame))
 
 
 def _check_sample(

@@ -12,7 +12,7 @@ import numpy as np
 from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.errors import ConfigError, CoverageError, DataError, UnskewWarning, first_few
 from unskew.records import Floats, Ints, Pool, Target
-from unskew.records.levels import text_levels
+from unskew.records.levels import codes_or_alone, text_levels
 from unskew.target.facts import (
     Distribution,
     cell_text,
@@ -21,6 +21,7 @@ from unskew.target.facts import (
     check_edges,
     column_levels,
 )
+from unskew.target.mass_covariance import grouped_covariance
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,12 +108,20 @@ def stratify_for(
             option="target",
             value=None,
         )
-    over = (
-        _restricted(model, target)
-        if reference is None or target.kind not in ("sample", "source")
-        else _counted(model, pool, reference)
+    if reference is None or target.kind not in ("sample", "source"):
+        over = _restricted(model, target)
+        return over.stratify(pool), over
+    over = _counted(model, pool, reference)
+    strata = over.stratify(pool)
+    if "group" not in reference.columns:
+        return strata, over
+    # The shares vary as whole groups do.
+    covariance_cc = grouped_covariance(
+        find_cells(reference, strata, over.bins),
+        codes_or_alone(reference["group"]),
+        strata.mass.size,
     )
-    return over.stratify(pool), over
+    return replace(strata, covariance=covariance_cc), over
 
 
 def _restricted(model: Strata, target: Target) -> Target:
@@ -188,12 +197,11 @@ def _counted(model: Strata, pool: Pool, frame: pd.DataFrame) -> Target:
     table["count"] = 1
     seen = pool.frame[list(model.by)].drop_duplicates()
     seen["count"] = 0
-    n = float(len(frame))
-    if "group" in frame.columns and not bool(frame["group"].isna().any()):
-        # Kish: images of one group count as one.
-        n = n**2 / float(np.square(frame["group"].value_counts()).sum())
     return Target.table(
-        pd.concat([table, seen], ignore_index=True), by=list(model.by), n=n, bins=bins
+        pd.concat([table, seen], ignore_index=True),
+        by=list(model.by),
+        n=float(len(frame)),
+        bins=bins,
     )
 
 

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from unskew.errors import DataError
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.records.arrays import log_sums
+from unskew.records.levels import codes_or_alone
 from unskew.splits.folds import deal_folds, join_units, tell_copies
 
 if TYPE_CHECKING:
@@ -161,14 +162,7 @@ def find_fold_units(frame: pd.DataFrame) -> Ints:
 
     Images of one group, copies of one image, and whatever these tie to one another.
     """
-    import pandas as pd
-
-    code_n = None
-    if "group" in frame.columns:
-        code_n = pd.factorize(frame["group"])[0].astype(np.int64)
-        # Each image without a group is a unit of its own.
-        alone = code_n < 0
-        code_n[alone] = code_n.max(initial=-1) + 1 + np.arange(int(alone.sum()))
+    code_n = codes_or_alone(frame["group"]) if "group" in frame.columns else None
     return join_units(len(frame), code_n, tell_copies(frame))
 
 

@@ -42,6 +42,16 @@ def holds_lists(column: pd.Series[Any]) -> bool:
     )
 
 
+def codes_or_alone(column: pd.Series[Any]) -> Ints:
+    """(n,) the same number for equal entries; a missing entry has a number of its own."""
+    import pandas as pd
+
+    code_n = np.asarray(pd.factorize(column)[0], dtype=np.int64)
+    alone = np.flatnonzero(code_n < 0)
+    code_n[alone] = int(code_n.max(initial=-1)) + 1 + np.arange(alone.size)
+    return code_n
+
+
 def text_levels(column: pd.Series[Any], name: str) -> tuple[list[str], Ints]:
     """(levels that occur, code of every row), by category, or else by first appearance."""
     import pandas as pd

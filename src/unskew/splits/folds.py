@@ -9,6 +9,7 @@ import numpy as np
 from unskew.errors import ConfigError, DataError
 from unskew.records import Ints
 from unskew.records.content_keys import Keys, shuffled_ranks
+from unskew.records.levels import codes_or_alone
 
 # A column of numbers tells copies of an image where it has more values than this, and than a
 # twentieth of the images.
@@ -49,15 +50,8 @@ def find_copies(X: Any) -> Ints | None:
 
 def content_codes(frame: Any) -> Ints | None:
     """(n,) the same number for images of the same ``content``; None where images were not read."""
-    import pandas as pd
-
-    if "content" not in frame.columns:
-        return None
-    code_n = np.asarray(pd.factorize(frame["content"])[0], dtype=np.int64)
     # An image whose content is not known is a copy of none.
-    unknown = np.flatnonzero(code_n < 0)
-    code_n[unknown] = int(code_n.max(initial=-1)) + 1 + np.arange(unknown.size)
-    return code_n
+    return codes_or_alone(frame["content"]) if "content" in frame.columns else None
 
 
 def tell_copies(frame: Any) -> Ints | None:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import DataError, first_few
-from unskew.records import Floats
+from unskew.records import Floats, Ints
 from unskew.target.facts import Distribution, cell_text, mass_array
 
 # Standard errors are printed with two or three digits; the largest may exceed what the others allow
@@ -28,6 +28,30 @@ def mass_covariance(distribution: Distribution) -> Floats | None:
 def multinomial_covariance(mass_c: Floats, n: float) -> Floats:
     """(diag(p) − p pᵀ)/n."""
     return np.asarray((np.diag(mass_c) - np.outer(mass_c, mass_c)) / n)
+
+
+def grouped_covariance(cell_n: Ints, unit_n: Ints, n_cells: int) -> Floats:
+    """(C, C) covariance of the shares p_c of n sampled images, where whole groups j were drawn.
+
+    Σ_j T_j T_jᵀ/(n² (1 − m_j/n)^{a_j}), T_jc the images of group j in stratum c less m_j p_c, m_j
+    its size, and a_j its size in units of the mean size, cut to [1, 2]: a source of units whose
+    weight plays no part, as in `unskew.weigh.sampling_units.centre_units`. Groups of one image
+    give (diag(p) − p pᵀ)/(n − 1). One group shows no spread, and counts as one image.
+    """
+    unit_n = np.unique(unit_n, return_inverse=True)[1]
+    n_units = int(unit_n.max()) + 1
+    count_mc = np.bincount(unit_n * n_cells + cell_n, minlength=n_units * n_cells).reshape(
+        n_units, n_cells
+    )
+    size_m, share_c = count_mc.sum(axis=1), count_mc.sum(axis=0) / cell_n.size
+    if n_units == 1:
+        return multinomial_covariance(share_c, 1)
+    power_m = np.clip(size_m / size_m.mean(), 1.0, 2.0)
+    part_m = size_m / cell_n.size
+    spread_mc = (count_mc - np.outer(size_m, share_c)) / (
+        cell_n.size * (1.0 - part_m) ** (power_m / 2)
+    )[:, None]
+    return np.asarray(spread_mc.T @ spread_mc)
 
 
 def balanced_covariance(stderr_c: Floats) -> Floats:
