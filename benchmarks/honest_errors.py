@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 import numpy as np
 
 import simulations as recipes
+import worlds_design
 import worlds_forecast
 from simulation_measures import (
     Coverage,
@@ -188,6 +189,7 @@ PARTS = {
     "power": power_rows,
     "forecast": forecast_rows,
     "robust": robust_rows,
+    "design": worlds_design.rows,
 }
 
 

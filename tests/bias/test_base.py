@@ -32,7 +32,7 @@ def five_rows() -> BiasData:
         reference=2,
         cell=np.array([0, 1, 1, 0, 1]),
         n_cells=2,
-        fold_group=np.array([7, 7, 8, 9, 9]),
+        unit=np.array([7, 7, 8, 9, 9]),
     )
 
 

@@ -143,3 +143,21 @@ def test_cells_that_are_hardly_known_are_no_worst_group() -> None:
     part = evaluate_predictions(table, predictions, by=["place"], replicates=20).breakdown("place")
     assert {cell.name: cell.figures["accuracy"].value for cell in part.cells}["rare"] == 0.0
     assert part.worst.where == "a"
+
+
+def test_copies_are_drawn_together_whether_the_weights_or_the_attributes_know_them() -> None:
+    table, predictions = make_case(groups=20)
+    copies = table.rename(columns={"group": "content"})
+    told = copies[["id", "content"]]
+    options = {"replicates": 200}
+    by_group, by_content, by_attribute = (
+        judge(table, predictions, **options),
+        judge(copies, predictions, **options),
+        judge(copies.drop(columns="content"), predictions, attributes=told, **options),
+    )
+    expected = by_group.overall.figures["accuracy"]
+    for evaluation in (by_content, by_attribute):
+        assert evaluation.overall.figures["accuracy"].interval == expected.interval
+        assert evaluation.overall.groups is None
+    plain = judge(copies.drop(columns="content"), predictions, **options)
+    assert plain.overall.figures["accuracy"].interval != expected.interval

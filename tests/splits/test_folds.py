@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from unskew import Pool, Target
 from unskew.bias import Propensity
 from unskew.bias.propensity import split_folds
-from unskew.splits.folds import content_codes, deal_folds, tell_copies
+from unskew.splits.folds import content_codes, deal_folds, tell_copies, unit_codes
 
 
 @given(seed=st.integers(0, 1000), n_folds=st.integers(2, 6), grouped=st.booleans())
@@ -75,3 +75,22 @@ def test_copies_are_told_by_whole_numbers_too(dtype):
     assert np.unique(code).size == 300
     # A few whole numbers make look-alikes, not copies.
     assert tell_copies(frame[["brightness"]].astype(int) // 10) is None
+
+
+def test_units_are_groups_copies_and_chains_of_both() -> None:
+    content = ["x", "y", "y", None, None, "z"]
+    frame = pd.DataFrame({"content": content})
+    assert unit_codes(frame).tolist() == [0, 1, 1, 3, 4, 2]
+    # Nobody shares a group with the copies y, but one copy's group has a third image.
+    grouped = unit_codes(frame.assign(group=["g", "g", "h", "i", "j", "h"]))
+    assert grouped.tolist() == [0, 0, 0, 1, 2, 0]
+    assert unit_codes(frame.assign(group=list("abcdef"))).tolist() == [0, 1, 1, 2, 3, 4]
+
+
+def test_without_groups_and_copies_there_are_no_units() -> None:
+    assert unit_codes(pd.DataFrame({"x": [1, 1]})) is None
+    assert unit_codes(pd.DataFrame({"content": ["a", "b", "c"]})) is None
+    assert unit_codes(pd.DataFrame({"content": ["a", None, None]})) is None
+    # Groups without copies are the groups, in the order of their appearance.
+    frame = pd.DataFrame({"group": ["v", "u", "v"], "content": ["a", "b", "c"]})
+    assert unit_codes(frame).tolist() == [0, 1, 0]

@@ -70,7 +70,7 @@ def rows(source, weight=None, group=None):
         names=tuple(str(k) for k in range(int(source.max()) + 1)),
         source=source,
         weight=np.full(n, 1 / n) if weight is None else np.asarray(weight, dtype=float),
-        group=None if group is None else np.asarray(group),
+        unit=None if group is None else np.asarray(group),
     )
 
 

@@ -53,7 +53,8 @@ class BiasData:
     cell : (R,) stratum of each row, within which every source has a factor of its own; zeros
         without a `Strata` part.
     n_cells : number of strata.
-    fold_group : (R,) rows that must stay on one side of every fold (groups, copies of one image).
+    unit : (R,) rows that are not independent (of one group, copies of one image) have the same
+        number; None where every row is independent.
     seed : of everything random.
     image_id : ids of all images of the pool, in its order, those among them that are left out of
         the fit.
@@ -71,7 +72,7 @@ class BiasData:
     reference: int | None
     cell: Ints = field(repr=False)
     n_cells: int
-    fold_group: Ints = field(repr=False)
+    unit: Ints | None = field(repr=False)
     seed: int = 0
     image_id: npt.NDArray[Any] | tuple[()] = field(repr=False, default=())
     learn_anew: bool = False
@@ -82,6 +83,11 @@ class BiasData:
     def n_sources(self) -> int:
         return len(self.names)
 
+    @property
+    def fold_group(self) -> Ints:
+        """(R,) ``unit``, or the number of the row: what must stay on one side of every fold."""
+        return np.arange(self.source.size) if self.unit is None else self.unit
+
     def kept(self, keep_r: Any) -> BiasData:
         """Leave out the rows where ``keep_r`` is False."""
         at = np.flatnonzero(keep_r)
@@ -91,7 +97,7 @@ class BiasData:
             source=self.source[at],
             n_pool=int(np.count_nonzero(at < self.n_pool)),
             cell=self.cell[at],
-            fold_group=self.fold_group[at],
+            unit=None if self.unit is None else self.unit[at],
         )
 
     def find_source(self, name: str, what: str) -> int:

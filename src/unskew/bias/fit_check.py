@@ -98,7 +98,7 @@ def check_fit(
     the largest relative to its mean. Their distribution comes from a multiplier bootstrap of the
     influence functions ψ_i = r_ik f(z_i) − bᵀI⁻¹ score_i, in which the estimation of normalizers
     and parameters is accounted for (score and information as in `unskew.solve.profile_likelihood`),
-    by group where there are groups.
+    by group where there are groups, copies of an image together.
 
     A small p-value says that some ω is wrong. A large one says nothing about c(z), the factor
     common to all sources, to which q is blind.
@@ -252,7 +252,7 @@ def _rows(
                 count=len(pool),
                 limit=len(weights.estimation.pool),
             )
-        return data.frame, rows.profile, rows.group, rows.names
+        return data.frame, rows.profile, rows.unit, rows.names
     if weights.rows is None:
         raise ConfigError(
             "check_fit needs omega, which these weights do not carry: they were read from a file "
@@ -278,7 +278,7 @@ def _rows(
     profile = Profile(
         log_nk, np.zeros((1, len(weights.names))), source_n, np.zeros(source_n.size, dtype=np.int64)
     )
-    return pool.frame, profile, weights.group, weights.names
+    return pool.frame, profile, weights.unit, weights.names
 
 
 def _columns(frame: pd.DataFrame, model: Bias | None, features: Sequence[str] | None) -> list[str]:

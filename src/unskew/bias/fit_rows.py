@@ -19,7 +19,7 @@ from unskew.bias.strata import Strata, find_cells, rescaled_masses, stratify_for
 from unskew.errors import ConfigError, DataError, first_few, impossible_origin
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.records.levels import codes_or_alone
-from unskew.splits.folds import FOLD_GROUP
+from unskew.splits.folds import FOLD_GROUP, unit_codes
 from unskew.target.holdout import held_out_rows
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def _bias_data(
         reference=reference,
         cell=np.zeros(len(frame), dtype=np.int64),
         n_cells=1,
-        fold_group=_fold_groups(frame),
+        unit=_units(frame),
         seed=seed,
         image_id=pool.frame["id"].to_numpy(),
     )
@@ -180,13 +180,11 @@ def _stacked(frame: pd.DataFrame, sample: pd.DataFrame) -> pd.DataFrame:
     return stacked.astype(dict.fromkeys(categories, "category")) if categories else stacked
 
 
-def _fold_groups(frame: pd.DataFrame) -> Ints:
-    """(R,) code of each row's group; a row without one is a group by itself.
-
-    The sample has no groups where the pool has some.
-    """
-    column = FOLD_GROUP if FOLD_GROUP in frame.columns else "group"
-    return codes_or_alone(frame[column]) if column in frame.columns else np.arange(len(frame))
+def _units(frame: pd.DataFrame) -> Ints | None:
+    """(R,) unit of each row (`unit_codes`), or in a replicate that of the row it was drawn from."""
+    if FOLD_GROUP in frame.columns:
+        return codes_or_alone(frame[FOLD_GROUP])
+    return unit_codes(frame)
 
 
 def _check_sample(

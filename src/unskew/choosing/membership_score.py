@@ -15,8 +15,7 @@ import numpy.typing as npt
 from unskew.errors import DataError
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.records.arrays import log_sums
-from unskew.records.levels import codes_or_alone
-from unskew.splits.folds import deal_folds, join_units, tell_copies
+from unskew.splits.folds import deal_folds, join_units, tell_copies, unit_codes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -162,8 +161,7 @@ def find_fold_units(frame: pd.DataFrame) -> Ints:
 
     Images of one group, copies of one image, and whatever these tie to one another.
     """
-    code_n = codes_or_alone(frame["group"]) if "group" in frame.columns else None
-    return join_units(len(frame), code_n, tell_copies(frame))
+    return join_units(len(frame), unit_codes(frame), tell_copies(frame))
 
 
 def _in_scope(pool: Pool, target: Target | None, n_rows: int) -> npt.NDArray[np.bool_]:

@@ -222,5 +222,5 @@ def _mean_stderr(weights: Weights, value_n: Floats) -> float:
         except UnskewError:
             pass
     weighted_n = weights.weight * (value_n - float(weights.weight @ value_n))
-    total = weighted_n if weights.group is None else np.bincount(weights.group, weights=weighted_n)
+    total = weighted_n if weights.unit is None else np.bincount(weights.unit, weights=weighted_n)
     return float(np.sqrt(np.sum(np.square(total))))

@@ -14,6 +14,7 @@ import numpy as np
 from unskew.errors import ConvergenceError, CoverageError, DataError, OverlapError, UnskewWarning
 from unskew.records import Floats, Ints, Pool, Target, Weights
 from unskew.records.arrays import log_sum, log_sums
+from unskew.records.levels import codes_or_alone
 from unskew.weigh.bootstrap import Replicate
 from unskew.weigh.estimated_omega import EstimatedRows, count_covariance
 
@@ -85,12 +86,13 @@ def estimated_rows(fitted: FittedBias, weight_r: Floats) -> EstimatedRows:
     ``weight_r`` holds the weights of the pool's rows.
     """
     data = fitted.data
-    has_groups = "group" in data.frame.columns
     rows = EstimatedRows(
         data.names,
         data.source.astype(np.int32),
         np.concatenate([weight_r, np.zeros(data.source.size - weight_r.size)]),
-        np.unique(data.fold_group, return_inverse=True)[1].astype(np.int64) if has_groups else None,
+        None
+        if data.unit is None
+        else np.unique(data.unit, return_inverse=True)[1].astype(np.int64),
         replace(fitted.profile, solved=None),
         np.arange(data.n_sources) != data.sample,
         fitted.strata.target.covariance if fitted.strata is not None else None,
@@ -326,11 +328,11 @@ class Estimation:
         drawn = data.frame.iloc[at].reset_index(drop=True)
         # A group that is drawn twice is two groups, but both stay on one side of every fold, as
         # copies of an image do.
-        fold_group = data.fold_group[at]
-        group = fold_group + _copy_number(at) * (int(data.fold_group.max()) + 1)
-        drawn[COPY_OF], drawn[FOLD_GROUP], drawn["id"] = drawn["id"], fold_group, np.arange(at.size)
+        drawn[COPY_OF], drawn[FOLD_GROUP] = drawn["id"], data.fold_group[at]
+        drawn["id"] = np.arange(at.size)
         if "group" in drawn.columns:
-            drawn["group"] = group
+            group_r = codes_or_alone(data.frame["group"])
+            drawn["group"] = group_r[at] + _copy_number(at) * (int(group_r.max()) + 1)
         is_pool = at < data.n_pool
         row_n, frame = self.fitted.row[at[is_pool]], drawn[is_pool]
         frame = frame.assign(

@@ -10,11 +10,12 @@ import numpy.typing as npt
 
 from unskew.debiasing.estimation import Estimation, FittedWeights, estimated_rows, evaluate_fitted
 from unskew.errors import CoverageError, first_few
-from unskew.records import Floats, Overlap, Pool, Solution, Status, Verdict, Weights
+from unskew.records import Floats, Ints, Overlap, Pool, Solution, Status, Verdict, Weights
 from unskew.records.arrays import count_pairs, log_sum
 from unskew.solve.normalizers import check_overlap, overlap_of_cells
 from unskew.solve.options import SolverOptions, read_options
 from unskew.solve.overlap import warn_if_weak, with_sigma2
+from unskew.splits.folds import unit_codes
 from unskew.target.facts import cell_text
 from unskew.weigh.effective_size import judge_positive, judge_weights
 from unskew.weigh.solved_weights import debias_weights, group_codes, weigh_solved
@@ -224,10 +225,18 @@ def weigh_fitted(
         overlap=overlap,
         group=group,
         group_names=group_names,
+        unit=_units(pool, fitted),
         rows=solved.rows if solved is not None and fitted.omega_is_known else None,
         estimation=estimation,
     )
     return judge_target(weights, max_uncovered, check_sample=check_sample)
+
+
+def _units(pool: Pool, fitted: FittedBias) -> Ints | None:
+    """(n,) the units of groups and copies among the images of the pool; None without any."""
+    if fitted.row.size == len(pool) == fitted.data.source.size:
+        return fitted.data.unit
+    return unit_codes(pool.frame)
 
 
 def _groups(pool: Pool) -> tuple[Any, Any] | None:

@@ -19,9 +19,9 @@ from unskew.records.arrays import Randomness, seed_of
 from unskew.records.levels import level_text
 from unskew.solve.options import SolverOptions, read_options, shows_options
 from unskew.splits.assignment import check_splits
+from unskew.splits.folds import unit_codes
 from unskew.target.facts import cell_text
 from unskew.weigh.effective_size import add_by_code, effective_size
-from unskew.weigh.solved_weights import group_codes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -160,7 +160,7 @@ class SplitPart:
     name : the split.
     row : (n_s,) the rows of its images in the pool.
     weight : (n_s,) sums to 1 within the split.
-    groups : number of groups; None without groups.
+    groups : number of groups, copies of one image being one group; None without either.
     ess, ess_groups : Kish's effective number of images, 1/Σ_i π_i², and of groups.
     zero : number of images that get weight 0, by reason.
     uncovered : strata of the target that have images in train and none here, and their mass.
@@ -294,7 +294,7 @@ def weigh_checked_splits(
     ids = pool.frame["id"].to_numpy()
     if "split" not in pool.frame.columns:
         weights = debias(pool, bias, target, **settings)
-        part = _train_part(ALL, np.arange(len(pool)), pool, weights)
+        part = _train_part(ALL, np.arange(len(pool)), weights)
         return SplitWeights(weights, ALL, (part,), ids)
     row_of = _rows_of_splits(pool.frame["split"])
     train = _find_train(row_of)
@@ -302,7 +302,7 @@ def weigh_checked_splits(
     train_pool = pool.take(row_of[train])
     with _naming_split(train):
         weights = debias(train_pool, bias, target, **settings)
-    parts = [_train_part(train, row_of[train], train_pool, weights)]
+    parts = [_train_part(train, row_of[train], weights)]
     if len(row_of) > 1:
         parts = _with_others(parts, pool, row_of, weights)
     return SplitWeights(weights, train, tuple(parts), ids)
@@ -347,18 +347,18 @@ def _naming_split(split: str) -> Iterator[None]:
         raise
 
 
-def _train_part(name: str, row: Ints, pool: Pool, weights: Weights) -> SplitPart:
+def _train_part(name: str, row: Ints, weights: Weights) -> SplitPart:
     assert weights.estimation is not None
     fitted = weights.estimation.fitted
     outcome = SplitOutcome(weights.weight, dict(fitted.left_out), {}, fitted.describe().population)
-    return _make_part(name, row, pool, outcome)
+    return _make_part(name, row, weights.unit, outcome)
 
 
-def _make_part(name: str, row: Ints, pool: Pool, outcome: SplitOutcome) -> SplitPart:
+def _make_part(name: str, row: Ints, unit_n: Ints | None, outcome: SplitOutcome) -> SplitPart:
     groups = ess_groups = None
-    if "group" in pool.frame.columns:
-        code_n, group_names = group_codes(pool.frame["group"], len(pool))
-        groups = group_names.size
+    if unit_n is not None:
+        code_n = np.unique(unit_n, return_inverse=True)[1]
+        groups = int(code_n.max()) + 1
         ess_groups = effective_size(add_by_code(code_n, outcome.weight, groups))
     return SplitPart(
         name=name,
@@ -387,7 +387,8 @@ def _with_others(
         if name != train:
             with _naming_split(name):
                 split_pool = pool.take(row)
-                parts.append(_make_part(name, row, split_pool, fit.weigh(row, split_pool)))
+                unit_n = unit_codes(split_pool.frame)
+                parts.append(_make_part(name, row, unit_n, fit.weigh(row, split_pool)))
     if not lost:
         return parts
     without = f", excluding strata with no images in {train}: {masses_text(lost)}"

@@ -123,6 +123,12 @@ def estimate_errors(weights: Weights, replicates: int | None, seed: int) -> Erro
     return ErrorBars(stderr_k, _without_rounding(bootstrap.stderr), note)
 
 
+def _drawn_together(weights: Weights) -> str:
+    if weights.unit is None:
+        return ""
+    return ", copies together" if weights.group is None else ", by group"
+
+
 def _bootstrap_note(weights: Weights, n: int, bootstrap: Bootstrap) -> str:
     lost = [
         f"{count} {reason}"
@@ -134,7 +140,7 @@ def _bootstrap_note(weights: Weights, n: int, bootstrap: Bootstrap) -> str:
     ]
     return (
         f"Standard errors of log Ω: asymptotic, and the spread over {n} bootstrap replicates "
-        f"(images drawn again within sources{', by group' if weights.group is not None else ''}, "
+        f"(images drawn again within sources{_drawn_together(weights)}, "
         f"{'the model fitted again' if _is_fitted(weights) else 'solved again'}). "
         f"{'Of these, ' + ' and '.join(lost) + '.' if lost else 'All of them could be solved.'}"
     )

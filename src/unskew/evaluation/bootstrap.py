@@ -32,7 +32,7 @@ class MetricValue:
     interval : two-sided; None where there is none.
     stderr : standard deviation of the replicates.
     naive : the same of the images without weights.
-    effective : effective number of units (groups, or images where there are none) behind it.
+    effective : effective number of units (groups and copies, else images) behind it.
     few : are they fewer than `FEW_EFFECTIVE`?
     undefined : replicates in which it did not exist, because a class was not drawn.
     where : of the worst class, its name.
@@ -55,7 +55,7 @@ class Sampled:
     names: tuple[str, ...]
     source: Codes = field(repr=False)
     weight: Floats = field(repr=False)
-    group: Ints | None = field(repr=False)
+    unit: Ints | None = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -64,8 +64,8 @@ class Drawing:
 
     Attributes
     ----------
-    units : images or groups, and the sources (or sources linked by groups) within which they are
-        drawn.
+    units : images, or groups and copies of one image, and the sources (or sources linked by these)
+        within which they are drawn.
     replicates, seed, level : their number, the seed of the draws, the coverage of intervals.
     """
 

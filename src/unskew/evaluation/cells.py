@@ -36,7 +36,7 @@ class Cell:
     name : the level of the column; "all" for all images.
     images, groups : judged images, and groups; those of weight 0 included.
     weight_share : share of the weight.
-    ess, ess_groups : effective number of images and of groups.
+    ess, ess_groups : effective number of images and of groups, copies of one image being one.
     few : are they fewer than `few_effective` (groups, or images where there are none)?
     figures : {metric: figure} of the model; what does not exist is left out.
     second, difference : the same of the second model, and second − first; None without one.
@@ -56,11 +56,16 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class JudgedImages:
-    """The judged images with truth and answers; those of weight 0 count in naive figures only."""
+    """The judged images with truth and answers; those of weight 0 count in naive figures only.
+
+    ``group`` is what privacy protects, ``unit`` what is drawn again: groups
+    and copies of one image.
+    """
 
     source: npt.NDArray[Any]
     weight: Floats
     group: Ints | None
+    unit: Ints | None
     truth: Truth
     answers: list[Answers]
 
@@ -82,9 +87,9 @@ class JudgedImages:
 
     def plan_drawing(self, replicates: int, seed: int, level: float) -> Drawing:
         names, code = np.unique(self.source[self.kept].astype(str), return_inverse=True)
-        group = None if self.group is None else self.group[self.kept]
+        unit = None if self.unit is None else self.unit[self.kept]
         return plan_drawing(
-            Sampled(tuple(names.tolist()), code.astype(np.int32), self.weight[self.kept], group),
+            Sampled(tuple(names.tolist()), code.astype(np.int32), self.weight[self.kept], unit),
             replicates,
             seed,
             level,

@@ -28,6 +28,7 @@ from unskew.records import Ints
 from unskew.records.arrays import Randomness, seed_of
 from unskew.records.levels import level_text
 from unskew.records.target import TARGET_OF_NUMBERS, THE_TARGET
+from unskew.splits.folds import unit_codes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -153,7 +154,8 @@ def evaluate_predictions(
     matter; the order of rows does not.
 
     Intervals: ``replicates`` times, whole groups (images, without groups) are drawn within their
-    sources with replacement, and counted with their weights. They show how much the figures depend
+    sources with replacement, and counted with their weights; copies of one image (the same
+    ``content``) are drawn together. They show how much the figures depend
     on which images were sampled; the weights are taken as fixed.
 
     Parameters
@@ -166,7 +168,8 @@ def evaluate_predictions(
     second : the second model in a table or file of its own, with the columns of the first.
     by : columns of ``attributes``, of the weights or of the predictions: a breakdown by each;
         ``a*b``: by every combination of the two. Those by source and label are always included.
-    attributes : features.parquet of the run: id and one column for each attribute.
+    attributes : features.parquet of the run: id and one column for each attribute; ``content``
+        tells copies.
     bins : {column: edges} for numbers; otherwise numbers of many values are cut at their quartiles.
     split : the images to judge. Default: test; else all splits but train; else all images.
         "all": all of them.
@@ -189,10 +192,10 @@ def evaluate_predictions(
     aligned = _align_models(table, judged, tables, allow_extra)
     case = read_case(judged, table, aligned, truth, regression, positive)
     coverage = cover(table, judged, tables, case.usable, case.reasons, allow_missing)
-    images = _judged_images(judged, case)
     columns = [judged.frame, *aligned]
     if attributes is not None:
         columns.insert(1, _attributes_of(judged, attributes))
+    images = _judged_images(judged, case, columns)
     views, notes = make_views(columns, case.origin, images.truth, by, bins or {}, case.usable)
     if private:
         images.check_private()
@@ -249,15 +252,26 @@ def _shown_classes(case: Case, breakdowns: Sequence[Breakdown]) -> tuple[str, ..
     )
 
 
-def _judged_images(judged: Judged, case: Case) -> JudgedImages:
-    """Take the images of the split that have a truth and predictions."""
+def _judged_images(judged: Judged, case: Case, tables: Sequence[pd.DataFrame]) -> JudgedImages:
+    """Take the images of the split that have a truth and predictions.
+
+    ``tables`` have the columns of the images; the first with a ``content`` tells copies.
+    """
+    import pandas as pd
+
     rows = np.flatnonzero(case.usable)
     group_n = _group_codes(judged.frame["group"]) if "group" in judged.frame.columns else None
+    linked = {} if group_n is None else {"group": group_n}
+    content = [table["content"].to_numpy() for table in tables if "content" in table.columns][:1]
+    if content:
+        linked["content"] = content[0]
+    unit_n = unit_codes(pd.DataFrame(linked)) if linked else None
     return JudgedImages(
         judged.frame["source"].to_numpy(dtype=object)[rows],
         # Only ratios matter; squares of huge weights would not be numbers any more.
         judged.weight[rows] / judged.weight.max(),
         None if group_n is None else group_n[rows],
+        None if unit_n is None else unit_n[rows],
         case.truth.take(rows),
         [answers.take(rows) for answers in case.answers],
     )

@@ -97,6 +97,9 @@ class Weights:
     group : (n,) code of each image's group (patient, burst), an index into ``group_names``; None
         without groups.
     group_names : the groups as they were given.
+    unit : (n,) images with the same number are not independent: those of one group, copies of one
+        image (``content``), and whatever these tie together. Errors count each unit once. None
+        where every image is independent; by default the groups.
     rows : ω as the solver reads it (not a copy: don't change ω afterwards); the uncertainty methods
         read memberships from it.
     estimation : how ω was estimated, if `unskew.debias` did; errors then account for it. None where
@@ -111,8 +114,13 @@ class Weights:
     overlap: Overlap
     group: npt.NDArray[np.int64] | None = None
     group_names: npt.NDArray[Any] | None = None
+    unit: npt.NDArray[np.int64] | None = None
     rows: Any = None
     estimation: Estimation | None = None
+
+    def __post_init__(self) -> None:
+        if self.unit is None:
+            object.__setattr__(self, "unit", self.group)
 
     def __repr__(self) -> str:
         n = self.weight.size
@@ -154,7 +162,10 @@ class Weights:
 
     @property
     def ess_groups(self) -> float | None:
-        """Kish's effective number of groups, 1/Σ_g (Σ_{i in g} π_i)²; None without groups."""
+        """Kish's effective number of groups, 1/Σ_g (Σ_{i in g} π_i)²; None without groups.
+
+        Copies of one image (``unit``) are one group, and join the groups that they are in.
+        """
         return self.diagnosis.ess_groups
 
     @cached_property
@@ -174,10 +185,10 @@ class Weights:
     ) -> Estimate:
         """Estimate the target mean Σ_i π_i h_i of ``values`` with its asymptotic standard error.
 
-        The error is cluster-robust if there are groups, and accounts for the estimation of ω where
-        `unskew.debias` estimated it. With predictions m of an outcome model the result is a
-        `RobustEstimate`, Σ π h + λ (T̂ − Σ π m): right if either the weights or the model is right,
-        and hardly ever less precise.
+        The error is robust to groups and to copies of an image (``unit``), and accounts for the
+        estimation of ω where `unskew.debias` estimated it. With predictions m of an outcome model
+        the result is a `RobustEstimate`, Σ π h + λ (T̂ − Σ π m): right if either the weights or the
+        model is right, and hardly ever less precise.
 
         Parameters
         ----------
@@ -213,7 +224,7 @@ class Weights:
         rng: int | np.random.Generator = 0,
         values: npt.ArrayLike | None = None,
     ) -> Bootstrap:
-        """Draw the images again within sources, by group where there are groups, and solve again.
+        """Draw the images again within sources, groups and copies together, and solve again.
 
         A model that was fitted is fitted again. Replicates that are disconnected are counted.
         """

@@ -106,16 +106,19 @@ def check_place(folder: str | PathLike[str], overwrite: bool) -> None:
 def _read_attributes(features: Path, by: Sequence[str], table: pd.DataFrame) -> pd.DataFrame | None:
     """Read the requested columns of features.parquet only, because embeddings are large.
 
-    Where one of them does not exist, read all columns: the error message lists them.
+    ``content``, which tells copies of one image, is read wherever it is known. Where one
+    of the requested does not exist, read all columns: the error message lists them.
     """
     import pandas as pd
     import pyarrow.parquet as pq
 
-    if not by or not features.is_file():
+    if not features.is_file():
         return None
     stored = set(pq.read_schema(features).names)
+    if not by and "content" not in stored:
+        return None
     columns = [part for name in by for part in ([name] if name in stored else name.split("*"))]
-    wanted = [name for name in dict.fromkeys(columns) if name in stored and name != "id"]
+    wanted = [name for name in dict.fromkeys([*columns, "content"]) if name in stored - {"id"}]
     known = all(name in stored or name in table.columns for name in columns)
     return pd.read_parquet(features, columns=["id", *wanted] if known else None)
 

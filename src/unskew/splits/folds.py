@@ -79,6 +79,24 @@ def tell_copies(frame: Any) -> Ints | None:
     return find_copies(numbers[telling])
 
 
+def unit_codes(frame: Any) -> Ints | None:
+    """(n,) the same number for images that are not independent of one another.
+
+    These are images of one group, copies of one image (the same ``content``), and whatever these
+    tie together. None where every image is independent: neither groups nor copies.
+    """
+    content_n = None
+    # One pass tells that a column of hashes has no copies, the common case.
+    if "content" in frame.columns and not frame["content"].is_unique:
+        code_n = codes_or_alone(frame["content"])
+        # Where nothing but unknown contents is repeated there are no copies either.
+        content_n = code_n if int(code_n.max()) + 1 < code_n.size else None
+    group_n = codes_or_alone(frame["group"]) if "group" in frame.columns else None
+    if group_n is None or content_n is None:
+        return content_n if group_n is None else group_n
+    return join_units(len(frame), group_n, content_n)
+
+
 def join_units(n: int, *links: Any) -> Ints:
     """(n,) unit of every image: those that share an entry of any of ``links`` are of one unit.
 
@@ -87,10 +105,12 @@ def join_units(n: int, *links: Any) -> Ints:
     import scipy.sparse
     import scipy.sparse.csgraph
 
+    arrays = [np.asarray(link) for link in links if link is not None]
     codes = [
-        np.unique(np.asarray(link).astype(str), return_inverse=True)[1]
-        for link in links
-        if link is not None
+        np.unique(link_n if link_n.dtype.kind in "iu" else link_n.astype(str), return_inverse=True)[
+            1
+        ]
+        for link_n in arrays
     ]
     if not codes:
         return np.arange(n, dtype=np.int64)

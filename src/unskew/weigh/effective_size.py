@@ -57,7 +57,8 @@ class Diagnosis:
     Attributes
     ----------
     images : n.
-    groups : number of groups, None without groups.
+    groups : number of groups, None without groups. Copies of one image (`Weights.unit`) are one
+        group, and join the groups that they are in.
     ess : Kish's 1/Σ_i π_i²; between 1 and n, equal to n iff all weights are equal.
     design_effect : n/ess ≥ 1, the factor by which unequal weights multiply the variance of a mean
         of unrelated values.
@@ -107,8 +108,8 @@ def diagnose_weights(weights: Weights) -> Diagnosis:
     n = weight_n.size
     ess = effective_size(weight_n)
     ess_groups = groups = None
-    if weights.group is not None:
-        group_g, group_n = np.unique(weights.group, return_inverse=True)
+    if weights.unit is not None:
+        group_g, group_n = np.unique(weights.unit, return_inverse=True)
         groups = group_g.size
         ess_groups = effective_size(add_by_code(group_n, weight_n, groups))
     top = math.ceil(n / 100)
@@ -151,9 +152,9 @@ def _diagnose_sources(weights: Weights) -> tuple[SourceDiagnosis, ...]:
     ess_k = _effective_size_by_source(weight_n, source_n, n_sources)
     groups_k: list[int | None] = [None] * n_sources
     ess_groups_k: list[float | None] = [None] * n_sources
-    if weights.group is not None:
+    if weights.unit is not None:
         # A group that spans sources counts once in each of them, with the weight it has there.
-        _, group_n = np.unique(weights.group, return_inverse=True)
+        _, group_n = np.unique(weights.unit, return_inverse=True)
         pair_p, pair_n = np.unique(
             group_n.astype(np.int64) * n_sources + source_n, return_inverse=True
         )

@@ -45,7 +45,7 @@ class EstimatedRows:
     names : the sources, the sample among them.
     source : (R,)
     weight : (R,) π; 0 for rows that are not kept in training.
-    group : (R,) code of each row's group, or None.
+    unit : (R,) unit of each row (of groups and copies), or None where each is one by itself.
     profile : the likelihood at its maximum.
     kept : (K,) False for a source that is left out of training.
     mass_covariance : (C, C) covariance of the strata's target masses, those raked from the pool's
@@ -55,7 +55,7 @@ class EstimatedRows:
     names: tuple[str, ...]
     source: npt.NDArray[np.int32]
     weight: Floats = field(repr=False)
-    group: Ints | None = field(repr=False)
+    unit: Ints | None = field(repr=False)
     profile: Profile = field(repr=False)
     kept: npt.NDArray[np.bool_]
     mass_covariance: Floats | None = field(repr=False, default=None)

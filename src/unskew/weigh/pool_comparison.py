@@ -109,7 +109,7 @@ def _enough(rows: EstimatedRows) -> tuple[Ints, float]:
     It is all rows with groups or strata, or a source with few images.
     """
     n, every = rows.source.size, np.arange(rows.source.size)
-    if n <= 2 * _ENOUGH or rows.group is not None or rows.profile.u.shape[0] > 1:
+    if n <= 2 * _ENOUGH or rows.unit is not None or rows.profile.u.shape[0] > 1:
         return every, 1.0
     # Evenly from every source.
     at = np.sort(np.argsort(rows.source, kind="stable")[np.arange(_ENOUGH) * n // _ENOUGH])

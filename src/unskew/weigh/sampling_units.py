@@ -29,26 +29,30 @@ class WeightedRows(Protocol):
     @property
     def weight(self) -> Floats: ...
     @property
-    def group(self) -> Ints | None: ...
+    def unit(self) -> Ints | None: ...
 
 
 @dataclass(frozen=True)
 class Units:
-    """The independent units behind the weights: images, or groups of images.
+    """The independent units behind the weights: images, or images that belong together.
 
-    They are exchangeable within strata. A stratum is a source; sources that share a group form one
-    stratum together, since their units cannot be drawn apart.
+    Images of one group belong together, and so do copies of one image and whatever these tie
+    together (`unskew.splits.folds.unit_codes`). Units are exchangeable within strata. A stratum is
+    a source; sources that share a unit form one stratum together, since their units cannot be
+    drawn apart.
 
     Attributes
     ----------
     unit_n : (n,) unit of each image.
     stratum_m : (m,) stratum of each unit.
     size_s : (S,) number of units in each stratum.
+    are_images : whether every image is a unit.
     """
 
     unit_n: Ints
     stratum_m: Ints
     size_s: Ints
+    are_images: bool = False
 
     @property
     def cannot_vary(self) -> bool:
@@ -61,12 +65,13 @@ class Units:
 
 
 def find_units(weights: WeightedRows) -> Units:
-    """Find the units of the sources: images or, where there are groups, the groups."""
+    """Find the units of the sources: images or, where there are groups or copies, those."""
     n_sources = len(weights.names)
     source_n = weights.source.astype(np.int64)
-    if weights.group is None:
-        return Units(np.arange(source_n.size), source_n, np.bincount(source_n, minlength=n_sources))
-    _, unit_n = np.unique(weights.group, return_inverse=True)
+    if weights.unit is None:
+        size_k = np.bincount(source_n, minlength=n_sources)
+        return Units(np.arange(source_n.size), source_n, size_k, are_images=True)
+    _, unit_n = np.unique(weights.unit, return_inverse=True)
     size = n_sources + int(unit_n.max()) + 1
     link = scipy.sparse.coo_array(
         (np.ones(source_n.size), (source_n, n_sources + unit_n)), shape=(size, size)
@@ -86,7 +91,7 @@ def design_effect(weights: WeightedRows, units: Units, deviation_n: Floats) -> f
     tells how alike the images of a group are, and they count as copies of one another: Σ_j m_j²/n,
     m_j the size of group j.
     """
-    if weights.group is None:
+    if units.are_images:
         return 1.0
     pull_n = weights.weight * deviation_n
     mean_k = add_by_code(weights.source, pull_n, len(weights.names)) / np.bincount(weights.source)
@@ -122,7 +127,7 @@ def centre_units(
     the weight would have no error at all: the mean is its value.
     """
     n = weights.weight.size
-    if weights.group is None:
+    if units.are_images:
         leverage_m, centred_mj = _centre_images(weights, total_mj, mean_kj, expected_kj)
     else:
         leverage_m, centred_mj = _centre_groups(weights, units, total_mj, mean_kj, expected_kj)
@@ -181,7 +186,7 @@ def centre_within_sources(weights: WeightedRows, units: Units, influence_n: Floa
     n_sources = len(weights.names)
     total_m = (
         influence_n
-        if weights.group is None
+        if units.are_images
         else add_by_code(units.unit_n, influence_n, units.stratum_m.size)
     )
     mean_k = add_by_code(weights.source, influence_n, n_sources) / np.bincount(

@@ -206,7 +206,7 @@ def log_normalizer_covariance(weights: Weights) -> Floats:
     inverse_kk = invert_hessian(read_hessian(weights), share_k)
     excess_k = target_k - share_k
     shift_k = inverse_kk @ excess_k
-    if weights.group is not None:
+    if weights.unit is not None:
         return _clustered_covariance(weights, inverse_kk, shift_k)
     covariance_kk = inverse_kk - shift_k[:, None] - shift_k[None, :]
     covariance_kk += weight_n.size * float(weight_n @ weight_n) + float(excess_k @ shift_k)
