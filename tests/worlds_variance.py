@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from simulations import DataSet, Rng, make_pool, make_sample, text
-from unskew.bias import Bias, Strata, Tilt
+from simulations import LETTERS, DataSet, Rng, make_pool, make_sample, text
+from unskew.bias import Bias, Known, Product, Strata, Tilt
+from unskew.records import Pool, Target
 
 MASS = np.array([0.5, 0.3, 0.2])
 MIX = np.array([[0.2, 0.6, 0.2], [0.6, 0.1, 0.3]])
@@ -49,4 +50,62 @@ def strata_sample_unlike(rng: Rng) -> DataSet:
     return _grouped_sample(rng, Strata("label"), np.full(60, 3), 0.0)
 
 
+# ---- strata with a few images
+
+
+def _thin(
+    rng: Rng, size: list[int], mass: list[float], spread: list[float], between: float
+) -> DataSet:
+    """Strata of these sizes, masses and standard deviations; their means differ by ``between``."""
+    level = np.repeat(np.arange(len(size)), size)
+    mean = between * rng.normal(size=len(size))
+    target = Target.margins({"label": dict(zip(LETTERS, mass, strict=False))})
+    value = mean[level] + np.array(spread)[level] * rng.normal(size=level.size)
+    pool = make_pool(np.arange(level.size) % 2, label=text(level))
+    return DataSet(pool, Strata("label"), target, value, float(np.array(mass) @ mean))
+
+
+def lone_alike(rng: Rng) -> DataSet:
+    """One image in a stratum of mass 0.2; all strata vary alike."""
+    return _thin(rng, [80, 60, 1], [0.5, 0.3, 0.2], [1.0, 1.0, 1.0], 1.0)
+
+
+def lone_wild(rng: Rng) -> DataSet:
+    """One image in a stratum of mass 0.2 that varies ten times as much as the others."""
+    return _thin(rng, [80, 60, 1], [0.4, 0.4, 0.2], [0.1, 0.1, 1.0], 1.0)
+
+
+def lone_light(rng: Rng) -> DataSet:
+    """One image in a stratum of mass 0.05, three in one of mass 0.3."""
+    return _thin(rng, [80, 60, 1, 3], [0.35, 0.3, 0.05, 0.3], [1.0, 0.5, 1.0, 1.0], 0.5)
+
+
+def pair_alike(rng: Rng) -> DataSet:
+    """Two images in a stratum of mass 0.3."""
+    return _thin(rng, [80, 60, 2], [0.4, 0.3, 0.3], [1.0, 1.0, 1.0], 1.0)
+
+
+def pair_shares(rng: Rng) -> DataSet:
+    """Two images in a stratum of mass 0.25; what is estimated is a share of a third or so."""
+    level = np.repeat(np.arange(3), [80, 60, 2])
+    mass, chance = np.array([0.4, 0.35, 0.25]), np.array([0.2, 0.5, 0.35])
+    return DataSet(
+        make_pool(np.arange(level.size) % 2, label=text(level)),
+        Strata("label"),
+        Target.margins({"label": dict(zip(LETTERS, mass.tolist(), strict=False))}),
+        (rng.random(level.size) < chance[level]).astype(float),
+        float(mass @ chance),
+    )
+
+
+def lone_product(rng: Rng) -> DataSet:
+    """One image in a stratum of mass 0.2, and known tilts within strata."""
+    data = _thin(rng, [80, 60, 1], [0.5, 0.3, 0.2], [1.0, 1.0, 1.0], 1.0)
+    x = rng.normal(0.4 * np.where(data.pool.source == 0, 1, -1), 1.0)
+    tilts = Known(np.exp(x[:, None] * np.array([0.4, -0.4])))
+    pool = Pool(data.pool.frame.assign(x=x))
+    return DataSet(pool, Product(Strata("label"), tilts), data.target, data.value + x, data.truth)
+
+
+THIN = [lone_alike, lone_wild, lone_light, pair_alike, pair_shares, lone_product]
 GROUPS = [strata_sample_groups, tilt_sample_groups, strata_sample_unlike]

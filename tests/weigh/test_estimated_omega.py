@@ -127,18 +127,6 @@ def test_one_source_and_one_stratum_is_the_textbook():
     assert found.interval == pytest.approx((low, high), rel=1e-9)
 
 
-def test_a_stratum_with_one_image_takes_the_spread_of_the_others():
-    # Its own spread cannot be seen; without a substitute the interval would be too short.
-    label = np.array(list("aaaaabbbbbc"), dtype=object)
-    value = np.array([0.0, 1, 2, 3, 4, 10, 11, 12, 13, 14, 20])
-    pool = make_pool(np.repeat([0, 1], [6, 5]), label=label)
-    target = Target.margins({"label": {"a": 0.3, "b": 0.3, "c": 0.4}})
-    found = DataSet(pool, Strata("label"), target, value, 0.0).debias().mean(value)
-    seen = 0.3**2 * 2.5 / 5 * 2
-    # s² of the others is 2.5 in both strata, so the stratum of one image adds 0.4² × 2.5.
-    assert found.stderr == pytest.approx(math.sqrt(seen + 0.4**2 * 2.5), rel=1e-12)
-
-
 def test_groups_of_one_image_change_nothing():
     data = draw(strata_thin)
     frame = data.pool.frame.assign(group=np.arange(len(data.pool)))

@@ -26,6 +26,8 @@
   correct.
 - ``solved_weights``: the door of the stage, ``debias_weights``; weights joined by id.
 - ``target_predictions``: the target's mean of an outcome model's predictions, and what it rests on.
+- ``stratified_spread``: the spread within strata, and what a stratum with a few images hides of
+  it.
 - ``trim``: cap the largest weights: less variance for some bias, with an account of both.
 - ``uncertainty``: standard errors for known omega, robust to groups.
 - ``unit_spread``: what each independent unit adds to weighted means.

@@ -34,6 +34,7 @@ from unskew.weigh.sampling_units import (
     design_effect,
     find_units,
 )
+from unskew.weigh.stratified_spread import hidden_variance, stratified_variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +85,8 @@ def estimated_mean(rows: EstimatedRows, value_r: Floats, level: float) -> Estima
 
     The standard error accounts for the estimation of ω and for the error of the margins. The
     variance is that of the unit sums of ψ, centred within sources (`centre_units`), or within
-    strata if there is nothing but strata: then it is the post-stratified Σ_c p_c² s_c²/N_c. To it
+    strata if there is nothing but strata: then it is the post-stratified Σ_c p_c² s_c²/N_c, with
+    more for strata of a few images (`stratified_variance`, `hidden_variance`). To it
     comes mᵀ Cov(p̂) m, m_c the mean of stratum c. Where no source is left out, the larger of this
     and the model-based variance Σ_i π_i² (h_i − m)² + aᵀ ∂μ̂/∂η counts, as in `weighted_mean`.
     """
@@ -99,10 +101,11 @@ def estimated_mean(rows: EstimatedRows, value_r: Floats, level: float) -> Estima
     if units.cannot_vary:
         return Estimate(mean, math.inf, (-math.inf, math.inf), level)
     if rows.is_post_stratified:
-        variance_s, size_s = stratified_variance(rows, units, deviation_r)
+        variance_s, size_s = stratified_variance(rows, units, value_r, deviation_r)
         variance = float(variance_s.sum())
     else:
         spread_m, variance = spread_of_estimate(rows, units, deviation_r)
+        variance += hidden_variance(rows, units, value_r, deviation_r)
         variance_s, size_s = (
             add_by_code(units.stratum_m, np.square(spread_m), units.size_s.size),
             units.size_s,
@@ -234,37 +237,6 @@ def spread_of_estimate(
         model = float(pull_r @ pull_r) + max(curved, 0.0)
         variance = max(variance, model * design_effect(rows, units, deviation_r))
     return spread_m, variance
-
-
-def stratified_variance(
-    rows: EstimatedRows, units: Units, deviation_r: Floats
-) -> tuple[Floats, Ints]:
-    """Compute (C,) Σ_j T_j²/(1 − leverage_j) over the units j of each stratum, and their numbers.
-
-    T_j = Σ_{i in j} π_i (h_i − m_c), and the leverage of unit j is its share of its stratum's
-    weight: equal weights give p_c² s_c²/N_c. A stratum with one unit shows no spread; it takes that
-    of an average unit of the others. A unit with images in several strata counts in each, its sums
-    being added before they are squared and the square shared out.
-    """
-    cell_r, n_cells, n_units = rows.profile.cell, rows.profile.u.shape[0], units.stratum_m.size
-    key_r = units.unit_n * n_cells + cell_r
-    pair, place_r = np.unique(key_r, return_inverse=True)
-    unit_p, cell_p = pair // n_cells, pair % n_cells
-    total_p = add_by_code(place_r, rows.weight * deviation_r, pair.size)
-    weight_p = add_by_code(place_r, rows.weight, pair.size)
-    mass_c = add_by_code(cell_r, rows.weight, n_cells)
-    size_c = np.bincount(cell_p, minlength=n_cells)
-    share_p = weight_p / np.where(mass_c > 0, mass_c, 1.0)[cell_p]
-    lone_p = size_c[cell_p] == 1
-    spread_p = np.where(lone_p, 0.0, total_p / np.sqrt(np.maximum(1.0 - share_p, 1e-12)))
-    spread_m = add_by_code(unit_p, spread_p, n_units)
-    variance_c = add_by_code(cell_p, spread_p * spread_m[unit_p], n_cells)
-    if lone_p.any() and not lone_p.all():
-        inner = ~lone_p
-        # s² of an average unit: its spread relative to its weight.
-        typical = float(np.square(spread_p[inner]).sum() / np.square(weight_p[inner]).sum())
-        variance_c = variance_c + np.where(size_c == 1, np.square(mass_c) * typical, 0.0)
-    return np.maximum(variance_c, 0.0), np.maximum(size_c, 2)
 
 
 def estimated_covariance(rows: EstimatedRows) -> Floats:

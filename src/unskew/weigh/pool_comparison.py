@@ -13,9 +13,9 @@ from unskew.weigh.estimated_omega import (
     EstimatedRows,
     deviations_from_strata,
     spread_of_estimate,
-    stratified_variance,
 )
 from unskew.weigh.sampling_units import Units, centre_within_sources, design_effect, find_units
+from unskew.weigh.stratified_spread import stratified_variance
 from unskew.weigh.uncertainty import REPLICATES, spread_of_mean
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _estimated(
     deviation_r, margin = deviations_from_strata(rows, value_r)
     if rows.is_post_stratified:
         # Given the numbers of images in the strata, both means vary within strata only.
-        variance_c, _ = stratified_variance(rows, units, deviation_r)
+        variance_c, _ = stratified_variance(rows, units, value_r, deviation_r)
         spread_m, pooled_m = (
             add_by_code(units.unit_n, each_r * deviation_r, units.stratum_m.size)
             for each_r in (rows.weight, equal_r)
