@@ -22,6 +22,7 @@ import numpy as np
 import simulations as recipes
 import worlds_design
 import worlds_forecast
+import worlds_label_shift
 from simulation_measures import (
     Coverage,
     binomial_error,
@@ -190,6 +191,7 @@ PARTS = {
     "forecast": forecast_rows,
     "robust": robust_rows,
     "design": worlds_design.rows,
+    "label_shift": worlds_label_shift.rows,
 }
 
 

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from unskew.sources.description import PoolDescription, describe_pool
     from unskew.sources.roles import label_indicators
     from unskew.splits.assignment import check_splits, split_pool
+    from unskew.target.label_shift_record import LabelShift
     from unskew.target.strata import TargetReference, TargetStrata
     from unskew.weigh.bootstrap import Bootstrap
     from unskew.weigh.calibrate import Calibration, calibrate_weights
@@ -92,6 +93,7 @@ __all__ = [
     "Images",
     "Inputs",
     "InvalidConfigError",
+    "LabelShift",
     "OutcomeRange",
     "Overlap",
     "OverlapError",
@@ -212,6 +214,7 @@ _NAMES = {
     "sources.description": ("PoolDescription", "describe_pool"),
     "sources.roles": ("label_indicators",),
     "splits.assignment": ("check_splits", "split_pool"),
+    "target.label_shift_record": ("LabelShift",),
     "target.strata": ("TargetReference", "TargetStrata"),
     "weigh.bootstrap": ("Bootstrap",),
     "weigh.calibrate": ("Calibration", "calibrate_weights"),

@@ -16,6 +16,7 @@ HOMES = {
         "table_target",
         "uniform_target",
     ],
+    "predictions": ["predictions_target"],
     "resolution": ["find_reference", "stratify_pool"],
     "settings": ["read_target", "target_sentences", "written_target"],
 }

@@ -129,6 +129,8 @@ def _of_target(target: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any, str | 
         else:
             yield key, table, _FILE
     yield ("target", "sample"), target.get("sample"), _EITHER
+    for name in ("target_scores", "validation_scores"):
+        yield ("target", "predictions", name), _table(target, "predictions").get(name), _FILE
 
 
 _LONGEST_SHOWN = 60

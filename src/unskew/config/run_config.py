@@ -50,7 +50,7 @@ from unskew.config.sections import (
     kind_of,
 )
 from unskew.config.toml_text import KeyPath, TomlPosition, locate_keys, toml_document
-from unskew.errors import ConfigError, DataError, InvalidConfigError, did_you_mean, first_few
+from unskew.errors import ConfigError, InvalidConfigError, UnskewError, did_you_mean, first_few
 from unskew.files.atomic import write_text
 from unskew.records import Target
 
@@ -443,7 +443,7 @@ def _make_target(
         return None, []
     try:
         return Target.from_dict(settings, folder), []
-    except DataError as error:
-        return None, [] if reads_files else [problem_of_error(("target",), error, positions)]
     except (ValueError, TypeError, AttributeError) as error:
-        return None, [problem_of_error(("target",), error, positions)]
+        of_data = isinstance(error, UnskewError) and not isinstance(error, ConfigError)
+        problems = [problem_of_error(("target",), error, positions)]
+        return None, [] if reads_files and of_data else problems

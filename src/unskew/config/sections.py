@@ -30,6 +30,7 @@ TARGET_KINDS: dict[str, tuple[str, ...]] = {
     "table": _OF_MASSES,
     "sample": ("holdout",),
     "source": ("holdout",),
+    "predictions": _OF_MASSES,
 }
 
 
@@ -224,6 +225,11 @@ class TargetSection(Section):
         "Images drawn from the target, labelled or not; they take no part in training.",
     )
     source: Text | None = setting("the name of a source", "A source that is known to be unbiased.")
+    predictions: dict[str, Any] | None = setting(
+        'a table { target_scores = "…", validation_scores = "…" }',
+        "Shares of classes, estimated from a classifier's scores: two tables of probabilities, of "
+        "unlabelled images of the target and of labelled ones. See [label shift](label-shift.md).",
+    )
     interactions: Text | dict[str, Any] | None = setting(
         "a joint table, as in target.table",
         "With `margins`: the table whose interactions are taken over; without it, the pool's.",

@@ -11,10 +11,13 @@ from unskew.errors import short_name
 from unskew.records.pool import Pool
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import pandas as pd
 
+    from unskew.records.weights import Weights
     from unskew.target.building import TargetOptions
     from unskew.target.facts import Distribution
+    from unskew.target.label_shift_record import LabelShift
     from unskew.target.strata import TargetReference, TargetStrata
 
 # The population of results that nothing restricts.
@@ -32,7 +35,7 @@ class Target:
 
     Attributes
     ----------
-    kind : "uniform", "margins", "table", "sample" or "source".
+    kind : "uniform", "margins", "table", "sample", "source" or "predictions".
     by : the attributes whose distribution is given.
     facts : the given distributions.
     interactions : the table that margins are raked from; None: the pool's own.
@@ -49,9 +52,10 @@ class Target:
     reference : the sample (a `Pool`, or the path of one) or the name of the source known to be
         unbiased.
     holdout : share of the reference that judges and does not fit.
+    label_shift : how shares were estimated from a classifier's scores; None otherwise.
     """
 
-    kind: Literal["uniform", "margins", "table", "sample", "source"]
+    kind: Literal["uniform", "margins", "table", "sample", "source", "predictions"]
     by: tuple[str, ...] = ()
     facts: tuple[Distribution, ...] = ()
     interactions: Distribution | None = None
@@ -62,6 +66,7 @@ class Target:
     uncovered: str = "error"
     reference: Pool | str | None = None
     holdout: float = 0.0
+    label_shift: LabelShift | None = None
 
     def __repr__(self) -> str:
         """Say in a line what is known of the population."""
@@ -73,6 +78,7 @@ class Target:
             "table": f"joint distribution of {sizes}",
             "sample": f"a sample, {self.reference!r}",
             "source": f"the source {self.reference!r}",
+            "predictions": f"shares of {sizes} from a classifier's scores",
         }[self.kind]
         rules = {
             "bins of": ", ".join(self.bins),
@@ -140,6 +146,70 @@ class Target:
         from unskew.target.methods import source_target
 
         return source_target(name, holdout)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        target_scores: npt.ArrayLike | pd.DataFrame,
+        validation_scores: npt.ArrayLike | pd.DataFrame,
+        validation_labels: npt.ArrayLike,
+        *,
+        classes: Sequence[Any] | None = None,
+        validation_weights: npt.ArrayLike | Weights | None = None,
+        group: npt.ArrayLike | None = None,
+        validation_group: npt.ArrayLike | None = None,
+        by: str = "label",
+        calibrate: Literal["auto", "temperature", "vector", "matrix"] = "auto",
+        level: float = 0.95,
+        **options: Unpack[TargetOptions],
+    ) -> Target:
+        """Estimate the shares of the classes in unlabelled images of the target from a classifier.
+
+        Assumes label shift: within each class the target's images look like the validation images.
+        The scores are calibrated on the validation images; the shares q maximise
+        Σ_i log Σ_c q_c p(c | s_i)/π_c, where π are the class shares of the validation images
+        (Saerens et al. 2002; Alexandari et al. 2020). Their covariance, to which the target's
+        images and the calibration contribute, enters every interval. Black-box shift estimation
+        (Lipton et al. 2018) is a check of the assumption, with a warning where it disagrees.
+
+        Parameters
+        ----------
+        target_scores : (m, C) class probabilities of unlabelled images of the target; of two
+            classes (m,), those of the second. The columns of a DataFrame name the classes.
+        validation_scores : (v, C) those of labelled images that the classifier was not trained on.
+        validation_labels : (v,) their labels.
+        classes : the classes in the order of the columns. Default: the names of the columns, or the
+            labels in ascending order.
+        validation_weights : (v,) weights of the validation images. They count within classes, where
+            the images of a class differ between sources; shares of classes do not matter.
+        group, validation_group : images that belong together and are not independent.
+        by : the attribute of the pool that the classes are levels of.
+        calibrate : "temperature": one slope and an intercept for each class (bias-corrected
+            temperature scaling); "vector": a slope for each class; "matrix": the log-odds of a
+            class are linear in those of all classes; "auto": the smallest of them that fits.
+        level : of the intervals that ``describe()`` shows.
+        options : as for `margins`.
+
+        Raises
+        ------
+        DataError : scores that are no probabilities, classes with fewer than 5 labelled images.
+        CoverageError : a standard error above 0.25: the classifier is nearly blind.
+        """
+        from unskew.target.methods import predictions_target
+
+        return predictions_target(
+            target_scores,
+            validation_scores,
+            validation_labels,
+            classes=classes,
+            validation_weights=validation_weights,
+            group=group,
+            validation_group=validation_group,
+            by=by,
+            calibrate=calibrate,
+            level=level,
+            options=options,
+        )
 
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any], folder: str | PathLike[str] = ".") -> Target:

@@ -1,16 +1,28 @@
 """What a `Target` computes.
 
-- ``building``: the five ways to define a target, and their options, checked before any pool is
-  seen.
+- ``building``: the ways to define a target by facts, and their options, checked before any pool
+  is seen.
+- ``calibration_design``: families of calibrations as linear models, with the sums that a fit
+  needs.
+- ``classifier_scores``: the scores of a classifier as users give them: read, checked, and as
+  logarithms.
 - ``facts``: margins and joint tables as distributions over levels; levels in bins.
 - ``holdout``: which images of a reference judge and do not fit: whole groups, at random.
+- ``label_shift``: the shares of the classes in unlabelled images, from calibrated scores:
+  mathematics only.
+- ``label_shift_record``: shares of a target that were estimated from a classifier's scores: the
+  record, in sentences.
 - ``mass_covariance``: covariance of the target's masses, and how raking and restriction change
   it: pure mathematics.
 - ``methods``: what the methods of `Target` compute: the one module that `records/target.py`
   imports.
+- ``predictions``: a target from the scores of a classifier on unlabelled images: its input, and
+  the estimate.
 - ``raking``: raking: the joint distribution nearest to a table of cells that has given margins.
 - ``resolution``: a target meets a pool: the stratum of every image, the mass of every stratum,
   coverage.
+- ``score_calibration``: scores of a classifier made honest on labelled images: temperature,
+  slopes and intercepts.
 - ``settings``: a target as the `[target]` part of a configuration, and in sentences.
 - ``strata``: what a target is on a pool: strata with their masses, or a reference; masses of
   uncovered strata.

@@ -1,4 +1,4 @@
-"""The five ways to define a target, and their options, checked before any pool is seen."""
+"""The ways to define a target by facts, and their options, checked before any pool is seen."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class TargetOptions(TypedDict, total=False):
 
 def uniform_target(by: str | Sequence[str], options: Mapping[str, Any]) -> Target:
     return Target(
-        kind="uniform", **_read_options(_attributes([by] if isinstance(by, str) else by), options)
+        kind="uniform",
+        **read_target_options(_attributes([by] if isinstance(by, str) else by), options),
     )
 
 
@@ -55,7 +56,7 @@ def margins_target(
             "margins is empty: pass at least one, as {attribute: {level: number}}.",
             option="margins",
         )
-    read = _read_options(_attributes(margins), options)
+    read = read_target_options(_attributes(margins), options)
     facts = tuple(
         read_margin(name, margin, read["bins"].get(name)) for name, margin in margins.items()
     )
@@ -73,7 +74,7 @@ def table_target(
         for name, edges in _by_attribute("bins", options.get("bins"), tuple(by or ("age",))).items()
     }
     fact = read_target_table(table, by, bins, n)
-    return _checked(Target(kind="table", facts=(fact,), **_read_options(fact.by, options)))
+    return _checked(Target(kind="table", facts=(fact,), **read_target_options(fact.by, options)))
 
 
 def sample_target(sample: Pool | str, holdout: float) -> Target:
@@ -117,7 +118,8 @@ def _read_holdout(holdout: Any) -> float:
     return float(holdout)
 
 
-def _read_options(by: tuple[str, ...], options: Mapping[str, Any]) -> dict[str, Any]:
+def read_target_options(by: tuple[str, ...], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the options of a target of masses; return the fields of `Target` that they fill."""
     known = ("bins", "outside", "missing", "unit", "uncovered")
     for option in options:
         if option not in known:

@@ -146,7 +146,8 @@ class Distribution:
     cells : the levels, one tuple of ``len(by)`` texts for each mass.
     mass : not negative, sums to 1.
     n : size of the sample that the masses were estimated from, or None.
-    stderr : standard errors of the masses, or None. Neither n nor stderr: taken as exact.
+    stderr : standard errors of the masses, or None.
+    covariance : (C, C) covariance of the masses, or None. None of the three: taken as exact.
     """
 
     by: tuple[str, ...]
@@ -154,6 +155,7 @@ class Distribution:
     mass: tuple[float, ...]
     n: float | None = None
     stderr: tuple[float, ...] | None = None
+    covariance: tuple[tuple[float, ...], ...] | None = None
 
     @property
     def name(self) -> str:

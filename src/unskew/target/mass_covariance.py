@@ -16,6 +16,8 @@ _ROUNDING = 1e-2
 
 def mass_covariance(distribution: Distribution) -> Floats | None:
     """(C, C) covariance of the masses, rows summing to 0; None if they are taken as exact."""
+    if distribution.covariance is not None:
+        return np.asarray(distribution.covariance, dtype=np.float64)
     if distribution.n is not None:
         return multinomial_covariance(mass_array(distribution), distribution.n)
     if distribution.stderr is None:

@@ -10,12 +10,14 @@ from unskew.target.building import (
     table_target,
     uniform_target,
 )
+from unskew.target.predictions import predictions_target
 from unskew.target.resolution import find_reference, stratify_pool
 from unskew.target.settings import read_target, target_sentences, written_target
 
 __all__ = [
     "find_reference",
     "margins_target",
+    "predictions_target",
     "read_target",
     "sample_target",
     "source_target",

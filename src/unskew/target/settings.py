@@ -22,6 +22,7 @@ from unskew.target.building import (
     uniform_target,
 )
 from unskew.target.facts import VALUE_COLUMNS, Distribution, cell_text
+from unskew.target.predictions import read_scored_target, written_scored_target
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +42,8 @@ def target_sentences(target: Target) -> tuple[str, ...]:
     """Return what was given and what is assumed, before any pool is seen."""
     if target.kind in ("sample", "source"):
         return tuple(_reference(target))
+    if target.label_shift is not None:
+        return (*target.label_shift.describe(target.by[0]), *_options(target))
     return (*_given(target), *_assumed(target), *_options(target))
 
 
@@ -216,7 +219,7 @@ def reference_sentences(target: Target, pool: Pool | pd.DataFrame) -> tuple[str,
     return (*sentences, f"That source has {int(pool.sizes[at])} of {len(pool)} images.")
 
 
-_KINDS = ("uniform", "margins", "table", "sample", "source")
+_KINDS = ("uniform", "margins", "table", "sample", "source", "predictions")
 _OPTIONS = ("bins", "outside", "missing", "unit", "uncovered")
 # The keys that each kind of target allows in addition.
 _ALLOWED = {
@@ -225,11 +228,12 @@ _ALLOWED = {
     "table": _OPTIONS,
     "sample": ("holdout",),
     "source": ("holdout",),
+    "predictions": _OPTIONS,
 }
 
 
 def read_target(settings: Mapping[str, Any], folder: str | PathLike[str]) -> Target:
-    """Read one of uniform, margins, table, sample or source, and the options it allows."""
+    """Read a target of one kind, and the options it allows."""
     kinds = [kind for kind in _KINDS if kind in settings]
     if len(kinds) != 1:
         raise ConfigError(
@@ -258,6 +262,8 @@ def read_target(settings: Mapping[str, Any], folder: str | PathLike[str]) -> Tar
         )
         margins = {name: _read_margin(name, margin, base) for name, margin in value.items()}
         return margins_target(margins, interactions, options)
+    if kind == "predictions":
+        return read_scored_target(value, base, options)
     if kind == "table":
         frame, n = _read_joint(value, base)
         return table_target(frame, None, n, options)
@@ -390,6 +396,8 @@ def written_target(target: Target) -> dict[str, Any]:
 def _written_facts(target: Target) -> Any:
     if target.kind == "uniform":
         return list(target.by)
+    if target.kind == "predictions":
+        return written_scored_target(target)
     if target.kind == "table":
         return _written_joint(target.facts[0])
     return {fact.by[0]: _written_margin(fact) for fact in target.facts}
