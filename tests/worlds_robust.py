@@ -47,7 +47,9 @@ class RobustSet:
 World = Callable[[Rng], RobustSet]
 
 
-def _tilted(rng: Rng, hidden: float, n: int = 600, m: int = 400, explained: float = 0.5):
+def _tilted(
+    rng: Rng, hidden: float, n: int = 600, m: int = 400, explained: float = 0.5, seen=False
+):
     """Sources tilted in x; if ``hidden`` is not 0 both also prefer large w, which no model of ω
     reads. y = x + x²/2 + w + noise; the mean of x + x²/2 + w is 1/2 on the target.
     """
@@ -59,8 +61,13 @@ def _tilted(rng: Rng, hidden: float, n: int = 600, m: int = 400, explained: floa
     value = x + x**2 / 2 + w + noise * rng.normal(size=n)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnskewWarning)
+        # The bias model reads x alone; an outcome model may read w.
+        pool_w, sample_w = ({"w": w}, {"w": target_w}) if seen else ({}, {})
         weights = unskew.debias(
-            make_pool(source, x=x), Tilt(["x"]), make_sample(m, x=target_x), check_sample=False
+            make_pool(source, x=x, **pool_w),
+            Tilt(["x"]),
+            make_sample(m, x=target_x, **sample_w),
+            check_sample=False,
         )
     return weights, value, (x, w), (target_x, target_w)
 
@@ -129,6 +136,21 @@ def both_wrong(rng: Rng) -> RobustSet:
     return RobustSet(weights, value, _wrong(*own), _wrong(*target), 0.5)
 
 
+def cross_fitted(rng: Rng) -> RobustSet:
+    """Weights wrong by 0.8 sd; the model is learned from x and w, cross-fitted."""
+    weights, value, _, _ = _tilted(rng, 0.8, seen=True)
+    outcome = unskew.predict_outcome(weights, value, features=["x", "w"])
+    return RobustSet(weights, value, outcome.predicted, outcome.target_predicted, 0.5)
+
+
+def cross_fitted_noise(rng: Rng) -> RobustSet:
+    """Weights right, an outcome that no feature predicts, cross-fitted; 400 of the target."""
+    weights, value, _, _ = _tilted(rng, 0.0, seen=True)
+    noise = rng.normal(size=value.size)
+    outcome = unskew.predict_outcome(weights, noise, features=["x", "w"])
+    return RobustSet(weights, noise, outcome.predicted, outcome.target_predicted, 0.0)
+
+
 def explains_30(rng: Rng) -> RobustSet:
     """Predictions explain 30%; known ω, 500 images in groups of two, 5,000 other of the target."""
     group = np.repeat(np.arange(250), 2)
@@ -169,6 +191,8 @@ PROMISED: tuple[tuple[World, float | None], ...] = (
     (explains_30, 0.9),
     (explains_30_known, 0.9),
     (tiny, 1.02),
+    (cross_fitted_noise, 1.02),
+    (cross_fitted, None),
     (weights_wrong, None),
     (weights_wrong_shares, None),
 )

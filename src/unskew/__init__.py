@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from unskew.choosing.choice import BiasChoice
     from unskew.choosing.ranking import choose_bias
     from unskew.config.run_config import RunConfig, read_config
+    from unskew.debiasing.outcome_model import OutcomePredictions, predict_outcome
     from unskew.debiasing.pool_weights import SplitPart, SplitWeights, debias, weigh_splits
     from unskew.diagnosis.pool_diagnostics import diagnose
     from unskew.diagnosis.report import write_report
@@ -94,6 +95,7 @@ __all__ = [
     "Inputs",
     "InvalidConfigError",
     "LabelShift",
+    "OutcomePredictions",
     "OutcomeRange",
     "Overlap",
     "OverlapError",
@@ -141,6 +143,7 @@ __all__ = [
     "forecast_gain",
     "label_indicators",
     "learn",
+    "predict_outcome",
     "read_config",
     "read_weights_table",
     "rehearse",
@@ -165,6 +168,7 @@ _NAMES = {
     "choosing.choice": ("BiasChoice",),
     "choosing.ranking": ("choose_bias",),
     "config.run_config": ("RunConfig", "read_config"),
+    "debiasing.outcome_model": ("OutcomePredictions", "predict_outcome"),
     "debiasing.pool_weights": ("SplitPart", "SplitWeights", "debias", "weigh_splits"),
     "diagnosis.pool_diagnostics": ("diagnose",),
     "diagnosis.report": ("write_report",),

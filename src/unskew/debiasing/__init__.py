@@ -3,6 +3,8 @@
 - ``estimation``: what `debias` leaves behind: the rows of a fit, for errors that count the
   estimation of omega, new images and refits.
 - ``fitted_weights``: weights of a fitted model, with their verdict.
+- ``outcome_model``: an outcome model for doubly robust means, cross-fitted on the images of the
+  pool.
 - ``pool_weights``: bias -> solve -> weigh in one call, for a pool and for each of its splits.
 - ``train_fit``: the bias model as fitted on train, applied to the images of another split.
 """

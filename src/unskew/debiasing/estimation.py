@@ -7,7 +7,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -222,6 +222,15 @@ class Estimation:
         weight_r, own_r = evaluate_fitted(fitted).weight, self.rows.weight
         rests_on_few = not own_r @ own_r > _LEAST_ESS * (weight_r @ weight_r)
         return None if rests_on_few else estimated_rows(fitted, weight_r)
+
+    def predict_outcome(
+        self, weights: Weights, value_n: Floats, learner: Any
+    ) -> tuple[Floats, Floats | None]:
+        """Predict values from the features of the bias model, by cross-fitting."""
+        from unskew.debiasing.outcome_model import predict_outcome
+
+        outcome = predict_outcome(weights, value_n, learner=learner, rng=self.seed)
+        return outcome.predicted, outcome.target_predicted
 
     def refit(self, pool: Pool) -> Weights:
         """Weigh another pool by the same model, fitted from where this fit ended."""

@@ -193,8 +193,9 @@ class Weights:
         Parameters
         ----------
         values : (n,) h_i, finite.
-        predicted : (n,) m_i, from a model that did not learn from these values (or by
-            cross-fitting).
+        predicted : (n,) m_i, from a model that did not learn from these values. Or "cross-fit", or
+            a scikit-learn estimator: it is trained here on the bias model's features, by
+            cross-fitting (`unskew.predict_outcome` on others), and predicts the target's images.
         target_predicted : (m,) the same model's predictions for the target: as many as
             `Target.sample` has images are taken as theirs, in their order, any other number as
             further images drawn from the target, independently of the pool. Or T̂ itself: a number

@@ -45,8 +45,9 @@ from unskew.weigh.unit_spread import unit_spreads
 if TYPE_CHECKING:
     from unskew.records import Weights
 
+CROSS_FIT = "cross-fit"
 # What double robustness may add to the variance if the weights are right, relative to it.
-PREMIUM = 0.02
+PREMIUM = 0.01
 # What the bias that may be left adds to the square of the standard error, likewise.
 DOUBT = 0.1
 # g rises from 0 at c standard errors to 1 at this many times c.
@@ -58,7 +59,7 @@ _CONSTANT = 1e-12
 def doubly_robust_mean(
     weights: Weights,
     values: npt.ArrayLike,
-    predicted: npt.ArrayLike | None,
+    predicted: Any,
     target_predicted: Any = None,
     level: float = 0.95,
 ) -> RobustEstimate:
@@ -78,7 +79,8 @@ def doubly_robust_mean(
     weights : the weights, with the ω they were solved from.
     values : (n,) h_i, finite.
     predicted : (n,) m_i, the outcome model's predictions, which must not have learned from h_i
-        itself (use cross-fitting).
+        itself (use cross-fitting); "cross-fit" or a scikit-learn estimator: from the features of
+        the bias model, cross-fitted.
     target_predicted : predictions of the same model on images of the target, as
         `Weights.mean` describes.
     level : coverage of the interval, between 0 and 1.
@@ -90,6 +92,8 @@ def doubly_robust_mean(
             "the images of the pool, too.",
             option="predicted",
         )
+    if isinstance(predicted, str) or hasattr(predicted, "fit"):
+        predicted, target_predicted = _cross_fitted(weights, values, predicted, target_predicted)
     check_order(predicted, weights.id, "predicted")
     predicted_n = check_values(predicted, weights.weight.size, "predicted")
     target = read_target_predictions(weights, predicted_n, target_predicted)
@@ -102,6 +106,35 @@ def doubly_robust_mean(
         return _unchanged(plain, target.value - mean)
     return _augment(
         weights, value_n, plain, deviation_n / scale, scaled(target, mean, scale), scale
+    )
+
+
+def _cross_fitted(
+    weights: Weights, values: npt.ArrayLike, learner: Any, target_predicted: Any
+) -> tuple[Floats, Floats | None]:
+    """Predict the values of the pool and of the target's images from the bias model's features."""
+    if isinstance(learner, str) and learner != CROSS_FIT:
+        raise ConfigError(
+            f"predicted is one number per image, {CROSS_FIT!r}, or a scikit-learn estimator; got "
+            f"the text {learner!r}.",
+            option="predicted",
+            value=learner,
+        )
+    if target_predicted is not None:
+        raise ConfigError(
+            "an outcome model that is trained here also predicts the target's images: leave "
+            "target_predicted out, or pass predictions for both.",
+            option="target_predicted",
+        )
+    if weights.estimation is None:
+        raise ConfigError(
+            "an outcome model is trained on the features of a pool, and these weights came from "
+            "numbers. Compute them with unskew.debias(pool, bias, Target.sample(…)), or pass "
+            "predicted and target_predicted.",
+            option="predicted",
+        )
+    return weights.estimation.predict_outcome(
+        weights, np.asarray(values, dtype=np.float64), None if isinstance(learner, str) else learner
     )
 
 
