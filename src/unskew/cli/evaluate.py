@@ -49,6 +49,14 @@ Second = Annotated[
     Path | None,
     typer.Option("--second", help="The predictions of another model: the two are compared."),
 ]
+TargetPredictions = Annotated[
+    Path | None,
+    typer.Option(
+        "--target-predictions",
+        help="The model's probabilities on unlabelled images of the target: id and score or "
+        "score_<class>.",
+    ),
+]
 By = Annotated[
     list[str] | None,
     typer.Option("--by", help="Also by this column (an attribute or feature); may be repeated."),
@@ -95,6 +103,7 @@ def evaluate_model(
     arm: Arm = None,
     save: Save = None,
     second: Second = None,
+    target_predictions: TargetPredictions = None,
     by: By = None,
     split: Split = None,
     truth: Truth = None,
@@ -130,6 +139,7 @@ def evaluate_model(
         "split": split,
         "truth": truth,
         "second": second,
+        "target_predictions": target_predictions,
         "regression": regression,
         "allow_missing": allow_missing,
         "allow_extra": allow_extra,

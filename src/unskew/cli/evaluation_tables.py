@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from unskew.evaluation.bootstrap import MetricValue
     from unskew.evaluation.cells import Cell
     from unskew.evaluation.predictions import Breakdown, Evaluation
+    from unskew.records import RobustEstimate
 
 # Metrics as a person reads them, and whether they are shares.
 _METRICS = {
@@ -60,6 +61,13 @@ def print_evaluation(
     columns += [] if cell.second is None else ["second", "second − first", interval]
     rows = [_metric_row(cell, name) for name in _METRICS if name in cell.figures]
     print_table(console, title, columns, rows)
+    if evaluation.augmented:
+        print_table(
+            console,
+            "With the model's answers on images of the target",
+            ["metric", "augmented", interval, "weights alone"],
+            [_augmented_row(name, figure) for name, figure in evaluation.augmented.items()],
+        )
     for part in evaluation.breakdowns:
         _print_breakdown(console, part, has_second=cell.second is not None)
     figures = [*cell.figures.values()]
@@ -96,6 +104,13 @@ def _print_breakdown(console: Console, part: Breakdown, *, has_second: bool) -> 
             f"By {visible(part.column)}: {part.withheld} withheld, which have fewer than ten or "
             "would reveal those that do.\n",
         )
+
+
+def _augmented_row(name: str, figure: RobustEstimate) -> list[str]:
+    label, share = _METRICS[name]
+    alone = None if figure.weighted is None else figure.weighted.value
+    low, high = (_amount(limit, share).removesuffix(" %") for limit in figure.interval)
+    return [label, _amount(figure.value, share), f"{low} to {high}", _amount(alone, share)]
 
 
 def _metric_row(cell: Cell, name: str) -> list[str]:

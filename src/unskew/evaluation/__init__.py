@@ -9,4 +9,5 @@
 - ``metrics``: weighted metrics of all cells and replicates at once.
 - ``predictions``: the door, `evaluate_predictions`, and its result, `Evaluation`.
 - ``subgroups``: breakdowns by source, class and any column, and what privacy withholds.
+- ``target_images``: figures augmented by the model's confidence on images of the target.
 """

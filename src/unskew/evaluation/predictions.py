@@ -23,8 +23,9 @@ from unskew.evaluation.matching import (
     read_predictions,
 )
 from unskew.evaluation.subgroups import View, make_views, withhold_cells
+from unskew.evaluation.target_images import augment_figures
 from unskew.files.plain_json import json_value
-from unskew.records import Ints
+from unskew.records import Ints, RobustEstimate
 from unskew.records.arrays import Randomness, seed_of
 from unskew.records.levels import level_text
 from unskew.records.target import TARGET_OF_NUMBERS, THE_TARGET
@@ -70,6 +71,8 @@ class Evaluation:
     private : cells under ten are withheld.
     notes : sentences that a reader of the figures should know.
     origin : fingerprints of the files and versions of the software, where there are files.
+    augmented : accuracy and log-loss of the (first) model with its answers on unlabelled images of
+        the target; ``weighted`` is the figure without them. Empty without such images.
     """
 
     task: str
@@ -87,6 +90,7 @@ class Evaluation:
     notes: tuple[str, ...]
     few_effective: float = FEW_EFFECTIVE
     origin: Mapping[str, Any] = field(default_factory=dict)
+    augmented: Mapping[str, RobustEstimate] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values that JSON can hold; what does not exist is None."""
@@ -114,6 +118,11 @@ class Evaluation:
             for name, figures in models
             if (shown := [key for key in _SHOWN_FIRST if key in figures])
         ]
+        lines += [
+            f"  with images of the target: {name.replace('_', ' ')} {figure}"
+            for name, figure in self.augmented.items()
+            if name == "accuracy"
+        ]
         columns = [f"{part.column} ({len(part.cells)})" for part in self.breakdowns]
         lines += [f"  breakdowns: {first_few(columns, 8)}"] if columns else []
         return "\n".join(lines)
@@ -132,6 +141,7 @@ def evaluate_predictions(
     predictions: pd.DataFrame | str | PathLike[str],
     *,
     second: pd.DataFrame | str | PathLike[str] | None = None,
+    target_predictions: pd.DataFrame | str | PathLike[str] | None = None,
     by: Sequence[str] = (),
     attributes: pd.DataFrame | None = None,
     bins: Mapping[str, Sequence[float]] | None = None,
@@ -166,6 +176,10 @@ def evaluate_predictions(
         scores if there are any: score (of the positive class of two) or score_<class> of each
         class. A second model: prediction_b, score_b, score_b_<class>.
     second : the second model in a table or file of its own, with the columns of the first.
+    target_predictions : the (first) model's probabilities on unlabelled images of the target, drawn
+        independently of the sources: id, score or score_<class>, prediction if there is one, group.
+        They make accuracy and log-loss more precise, and right even if the weights are not, where
+        the model knows how sure it may be (``Evaluation.augmented``).
     by : columns of ``attributes``, of the weights or of the predictions: a breakdown by each;
         ``a*b``: by every combination of the two. Those by source and label are always included.
     attributes : features.parquet of the run: id and one column for each attribute; ``content``
@@ -202,6 +216,9 @@ def evaluate_predictions(
         views, coverage = withhold_cells(views, images.group), coverage.withheld()
     judge = CellJudge(images, images.plan_drawing(replicates, seed, level), private)
     overall, breakdowns = _judge_views(judge, views)
+    augmented: Mapping[str, RobustEstimate] = {}
+    if target_predictions is not None:
+        augmented = augment_figures(table, images, target_predictions, level)
     return Evaluation(
         task="regression" if case.truth.code is None else "classification",
         classes=_shown_classes(case, breakdowns) if private else case.truth.classes,
@@ -216,6 +233,7 @@ def evaluate_predictions(
         seed=seed,
         private=private,
         notes=(*judged.notes, *case.notes, *coverage.notes(), *notes, *judge.notes()),
+        augmented=augmented,
     )
 
 

@@ -48,6 +48,8 @@ def evaluate_run(
     files = {"weights": out / "weights.parquet", "predictions": Path(predictions)}
     if second is not None:
         files["second"] = Path(second)
+    if settings.get("target_predictions") is not None:
+        files["target_predictions"] = Path(settings["target_predictions"])
     origin = {
         "fingerprints": {name: fingerprint_file(path) for name, path in files.items()},
         "versions": find_versions(),

@@ -24,6 +24,7 @@ weights this adds at most `DOUBT` to the squared standard error on average.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -32,7 +33,7 @@ import scipy.special
 
 from unskew.errors import ConfigError
 from unskew.records import Estimate, Floats, RobustEstimate
-from unskew.weigh.sampling_units import check_order, check_values
+from unskew.weigh.sampling_units import check_level, check_order, check_values
 from unskew.weigh.target_predictions import (
     TargetMean,
     freedom_of,
@@ -85,7 +86,9 @@ def doubly_robust_mean(
         `Weights.mean` describes.
     level : coverage of the interval, between 0 and 1.
     """
-    plain = weighted_mean(weights, values, level=level)
+    check_level(level)
+    check_order(values, weights.id)
+    values = check_values(values, weights.weight.size)
     if predicted is None:
         raise ConfigError(
             "target_predicted is given without predicted: pass the same model's predictions for "
@@ -97,20 +100,84 @@ def doubly_robust_mean(
     check_order(predicted, weights.id, "predicted")
     predicted_n = check_values(predicted, weights.weight.size, "predicted")
     target = read_target_predictions(weights, predicted_n, target_predicted)
-    value_n = np.asarray(values, dtype=np.float64)
-    mean = float(weights.weight @ predicted_n)
+    return augment_mean(
+        weights.weight,
+        values,
+        predicted_n,
+        target,
+        lambda value_n: weighted_mean(weights, value_n, level),
+        lambda value_nj, row_r: unit_spreads(weights, value_nj, row_r),
+    )
+
+
+def augment_mean(
+    weight_n: Floats,
+    value_n: Floats,
+    predicted_n: Floats,
+    target: TargetMean,
+    mean_of: Callable[[Floats], Estimate],
+    spreads_of: Callable[[Floats, Floats | None], tuple[Floats, Floats]],
+) -> RobustEstimate:
+    """Augment the mean Σ π h: `doubly_robust_mean` for weights of any kind.
+
+    Parameters
+    ----------
+    weight_n : (n,) π, sum 1.
+    value_n, predicted_n : (n,) h and m.
+    target : T̂.
+    mean_of : estimates the mean of (n,) values, and its error.
+    spreads_of : what each unit adds to means, as `unit_spreads` gives it.
+    """
+    plain = mean_of(value_n)
+    mean = float(weight_n @ predicted_n)
     deviation_n = predicted_n - mean
-    scale = math.sqrt(float(weights.weight @ deviation_n**2))
-    size = float(np.abs(predicted_n[weights.weight > 0]).max())
-    if scale <= _CONSTANT * size or not math.isfinite(plain.stderr):
-        return _unchanged(plain, target.value - mean)
-    return _augment(
-        weights, value_n, plain, deviation_n / scale, scaled(target, mean, scale), scale
+    scale = math.sqrt(float(weight_n @ deviation_n**2))
+    size = float(np.abs(predicted_n[weight_n > 0]).max())
+    residual_n = value_n - plain.value
+    # The residuals' size, so that no threshold depends on the unit of the values.
+    reach = float(np.abs(residual_n[weight_n > 0]).max())
+    if scale <= _CONSTANT * size or reach == 0.0 or not math.isfinite(plain.stderr):
+        return RobustEstimate(
+            plain.value,
+            plain.stderr,
+            plain.interval,
+            plain.level,
+            weighted=plain,
+            shift=target.value - mean,
+        )
+    predicted_n, target = deviation_n / scale, scaled(target, mean, scale)
+    slope = float(weight_n @ (predicted_n * residual_n))
+    spread_uj, row_u = spreads_of(np.column_stack([residual_n, predicted_n]), target.row_r)
+    value_u, pull_u, target_u = _joined(spread_uj, row_u, target)
+    tuning = _tune(value_u / reach, target_u - pull_u, slope / reach, target.value)
+    factor = reach * tuning.factor
+    # Weighted mean 0; its influence function is that of Σ π (h − λ m) + g D β̂.
+    moved_n = (residual_n - factor * predicted_n) + tuning.share * target.value * predicted_n * (
+        residual_n - slope * predicted_n
+    )
+    pool = mean_of(moved_n)
+    moved_u = _joined(*spreads_of(moved_n[:, None], target.row_r), target)[0]
+    unseen = max(pool.stderr**2 - float(moved_u @ moved_u), 0.0)
+    total_u = moved_u + factor * target_u
+    stderr = math.sqrt(float(total_u @ total_u) + unseen + (reach * tuning.left) ** 2)
+    freedom = _freedom(pool, factor**2 * float(target_u @ target_u), target.freedom)
+    value = plain.value + factor * target.value
+    half_width = stderr * float(scipy.special.stdtrit(freedom, 0.5 + plain.level / 2))
+    return RobustEstimate(
+        value,
+        stderr,
+        (value - half_width, value + half_width),
+        plain.level,
+        weighted=plain,
+        tuning=factor / scale,
+        slope=slope / scale,
+        shift=target.value * scale,
+        shift_p=tuning.shift_p,
     )
 
 
 def _cross_fitted(
-    weights: Weights, values: npt.ArrayLike, learner: Any, target_predicted: Any
+    weights: Weights, value_n: Floats, learner: Any, target_predicted: Any
 ) -> tuple[Floats, Floats | None]:
     """Predict the values of the pool and of the target's images from the bias model's features."""
     if isinstance(learner, str) and learner != CROSS_FIT:
@@ -134,13 +201,7 @@ def _cross_fitted(
             option="predicted",
         )
     return weights.estimation.predict_outcome(
-        weights, np.asarray(values, dtype=np.float64), None if isinstance(learner, str) else learner
-    )
-
-
-def _unchanged(plain: Estimate, shift: float) -> RobustEstimate:
-    return RobustEstimate(
-        plain.value, plain.stderr, plain.interval, plain.level, weighted=plain, shift=shift
+        weights, value_n, None if isinstance(learner, str) else learner
     )
 
 
@@ -151,53 +212,6 @@ class _Tuning(NamedTuple):
     share: float
     left: float
     shift_p: float
-
-
-def _augment(
-    weights: Weights,
-    value_n: Floats,
-    plain: Estimate,
-    predicted_n: Floats,
-    target: TargetMean,
-    scale: float,
-) -> RobustEstimate:
-    """Augment the mean by predictions with weighted mean 0 and weighted variance 1."""
-    residual_n = value_n - plain.value
-    # The residuals' size, so that no threshold depends on the unit of the values.
-    size = float(np.abs(residual_n[weights.weight > 0]).max())
-    if size == 0.0:
-        return _unchanged(plain, target.value * scale)
-    slope = float(weights.weight @ (predicted_n * residual_n))
-    spread_uj, row_u = unit_spreads(
-        weights, np.column_stack([residual_n, predicted_n]), target.row_r
-    )
-    value_u, pull_u, target_u = _joined(spread_uj, row_u, target)
-    tuning = _tune(value_u / size, target_u - pull_u, slope / size, target.value)
-    factor = size * tuning.factor
-    # Weighted mean 0; its influence function is that of Σ π (h − λ m) + g D β̂.
-    moved_n = (residual_n - factor * predicted_n) + tuning.share * target.value * predicted_n * (
-        residual_n - slope * predicted_n
-    )
-    pool = weighted_mean(weights, moved_n, plain.level)
-    moved_u = _joined(*unit_spreads(weights, moved_n[:, None], target.row_r), target)[0]
-    unseen = max(pool.stderr**2 - float(moved_u @ moved_u), 0.0)
-    total_u = moved_u + factor * target_u
-    variance = float(total_u @ total_u) + unseen + (size * tuning.left) ** 2
-    freedom = _freedom(pool, factor**2 * float(target_u @ target_u), target.freedom)
-    stderr = math.sqrt(variance)
-    value = plain.value + factor * target.value
-    half_width = stderr * float(scipy.special.stdtrit(freedom, 0.5 + plain.level / 2))
-    return RobustEstimate(
-        value,
-        stderr,
-        (value - half_width, value + half_width),
-        plain.level,
-        weighted=plain,
-        tuning=factor / scale,
-        slope=slope / scale,
-        shift=target.value * scale,
-        shift_p=tuning.shift_p,
-    )
 
 
 def _joined(spread_uj: Floats, row_u: Floats, target: TargetMean) -> tuple[Floats, ...]:
