@@ -23,6 +23,7 @@ import simulations as recipes
 import worlds_design
 import worlds_forecast
 import worlds_label_shift
+import worlds_targets
 from simulation_measures import (
     Coverage,
     binomial_error,
@@ -141,6 +142,16 @@ def bootstrap_rows(options: argparse.Namespace) -> Iterator[str]:
         )[2:]
 
 
+def target_rows(options: argparse.Namespace) -> Iterator[str]:
+    yield from _coverage_rows(
+        [(recipe, mean_of) for recipe in worlds_targets.TARGETS if _chosen(recipe, options)],
+        options.sets,
+    )
+    trap = worlds_targets.margins_two_pooled
+    if _chosen(trap, options):
+        yield from list(_coverage_rows([(trap, mean_of)], min(options.sets, 500)))[2:]
+
+
 def trap_rows(options: argparse.Namespace) -> Iterator[str]:
     every = [
         (recipes.tilt, mean_as_if_known),
@@ -192,6 +203,7 @@ PARTS = {
     "robust": robust_rows,
     "design": worlds_design.rows,
     "label_shift": worlds_label_shift.rows,
+    "targets": target_rows,
 }
 
 

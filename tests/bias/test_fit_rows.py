@@ -130,15 +130,11 @@ def test_rows_are_placed_in_strata_and_those_without_mass_or_outside_are_counted
             "outside the target",
         ),
     ):
-        placed = place_in_strata(rows, Strata("label"), POOL, target, None)
+        placed = place_in_strata(rows, Strata("label"), POOL, target)
         assert placed.left_out == {reason: int((label == "c").sum())}
         np.testing.assert_array_equal(placed.row, np.flatnonzero(label != "c"))
         found = [placed.strata.strata[cell] for cell in placed.data.cell]
         assert found == [(each,) for each in label[placed.row]]
-    redrawn = place_in_strata(rows, Strata("label"), POOL, target, {("a",): 0.6, ("b",): 0.4})
-    assert dict(zip(redrawn.strata.strata, redrawn.strata.mass, strict=True)) == pytest.approx(
-        {("a",): 0.6, ("b",): 0.4}
-    )
 
 
 def test_images_outside_their_own_box_leave_and_a_source_that_loses_all_is_named():

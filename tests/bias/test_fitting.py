@@ -9,7 +9,7 @@ import pytest
 
 from mixed_sources import MARGIN, MASS, mixed_pool
 from raising import refused
-from unskew import ConfigError, OverlapError, Target, debias, debias_weights
+from unskew import ConfigError, OverlapError, debias, debias_weights
 from unskew.bias import Known, Product, Propensity, Strata, Tilt
 from unskew.bias.base import Factor
 from unskew.bias.fitting import fit_parts, fit_rival
@@ -54,14 +54,6 @@ def test_factors_of_strata_alone_are_the_shares_of_the_source_over_those_of_the_
     np.testing.assert_allclose(
         fitted.profile.u, np.log(np.bincount(pool.source))[None].repeat(2, 0)
     )
-
-
-def test_masses_in_place_of_the_targets_are_those_of_another_target():
-    pool, model = mixed_pool(4), Strata("label")
-    other = {("cat",): 0.1, ("dog",): 0.9}
-    redrawn = fit_parts(model, model.parts, pool, MARGIN, masses=other)
-    asked = model.fit(pool, Target.margins({"label": {"cat": 0.1, "dog": 0.9}}))
-    np.testing.assert_allclose(redrawn.strata.log_factor, asked.strata.log_factor, rtol=1e-12)
 
 
 @pytest.mark.parametrize("learn_anew", [False, True])

@@ -212,7 +212,8 @@ def test_standard_errors_are_post_stratified_and_the_margins_error_enters_by_the
     )
     mass = np.array(list(MASS.values()))
     mean = np.array([value[label == each].mean() for each in MASS])
-    between = (mass @ mean**2 - (mass @ mean) ** 2) / n
+    smooth = (n * mass + 0.5) / (n + 0.5 * mass.size)
+    between = (smooth @ mean**2 - (smooth @ mean) ** 2) / (n - 1)
     survey = Target.margins({"label": {"mass": MASS, "n": n}})
     weights = debias(pool, Strata("label"), survey)
     assert weights.mean(value).stderr == pytest.approx(np.sqrt(within + between), rel=1e-9)
@@ -362,3 +363,16 @@ def test_intervals_hold_with_a_sample_in_groups(recipe):
     coverage = measure_coverage(recipe, 500, 3)
     assert 0.92 <= coverage.share <= 0.985
     assert 0.9 <= coverage.stderr / coverage.spread <= 1.2
+
+
+def test_sources_that_disagree_on_interactions_are_named():
+    rng = np.random.default_rng(0)
+    source = np.repeat(["a", "b", "odd"], 400)
+    first = rng.random(1200) < 0.5
+    same = rng.random(1200) < np.where(source == "odd", 0.9, 0.5)
+    columns = {"A": first.astype(str), "B": (first == same).astype(str)}
+    half = {"True": 0.5, "False": 0.5}
+    target = Target.margins({"A": half, "B": half})
+    with pytest.warns(UnskewWarning, match="odds ratios of odd alone"):
+        weights = debias(Pool.from_arrays(source, **columns), Strata(), target)
+    assert any("disagree on these interactions" in note for note in weights.describe().notes)

@@ -27,6 +27,15 @@ def problems_in(folder, text):
     return raised.value
 
 
+def test_interactions_are_a_word_or_a_file_that_must_exist(folder):
+    margins = "margins.age = { a = 1, b = 1 }\nmargins.sex = { f = 1, m = 1 }"
+    for word in ("within", "pool"):
+        lines = [f'interactions = "{word}"', *margins.split("\n")]
+        assert read_config(save(folder, run(target=lines))).target.interactions == word
+    lines = ['interactions = "nowhere.csv"', *margins.split("\n")]
+    assert "nowhere.csv" in str(problems_in(folder, run(target=lines)))
+
+
 def run(**sections):
     """A configuration whose lines can be counted: [sources] in 1, its keys from 2 on; then each
     further section.

@@ -24,7 +24,7 @@ def test_errors_of_target_masses_are_in_the_table_of_strata() -> None:
     target = unskew.Target.table(survey, n=400)
     found = summary_of(pool, unskew.debias(pool, unskew.bias.Strata("label"), target))
     assert [row.target_stderr for row in found.strata] == pytest.approx(
-        [math.sqrt(0.21 / 400)] * 2, rel=1e-9
+        [math.sqrt(120.5 * 280.5 / 401**2 / 399)] * 2, rel=1e-9
     )
 
 

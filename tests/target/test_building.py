@@ -74,6 +74,15 @@ def test_a_table_of_interactions_must_have_the_levels_of_the_margins():
         target.stratify(pd.DataFrame({"label": ["cat", "cat"], "light": ["day", "night"]}))
 
 
+def test_interactions_are_within_sources_of_the_pool_or_a_table():
+    margins = {"label": {"cat": 1, "dog": 1}, "light": {"day": 1, "night": 1}}
+    for interactions in (None, "within"):
+        assert Target.margins(margins, interactions=interactions).interactions is None
+    assert Target.margins(margins, interactions="pool").interactions == "pool"
+    with refused(ConfigError, option="interactions", allowed=["within", "pool"]):
+        Target.margins(margins, interactions="pooled")
+
+
 @pytest.mark.parametrize(
     ("make", "right_form"),
     [

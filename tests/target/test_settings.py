@@ -115,7 +115,8 @@ def test_camera_traps(tmp_path):
         {("deer",): 0.75 * 300 / 390, ("empty",): 0.25, ("fox",): 0.75 * 90 / 390}
     )
     assert strata.uncovered == {"label = okapi": 0.025}
-    assert strata.covariance[0, 0] == pytest.approx(0.75**2 * (30 / 39) * (9 / 39) / 390)
+    # Half an image more in both levels, and n − 1.
+    assert strata.covariance[0, 0] == pytest.approx(0.75**2 * (300.5 / 391) * (90.5 / 391) / 389)
 
 
 def test_hospitals(tmp_path):
@@ -213,3 +214,18 @@ def test_codes_with_leading_zeros_stay_codes(tmp_path: Path) -> None:
     (tmp_path / "zones.csv").write_text("zone,count\n01,3\n10,1\n")
     target = Target.from_dict({"margins": {"zone": {"file": "zones.csv"}}}, tmp_path)
     assert target.facts[0].cells == (("01",), ("10",))
+
+
+def test_interactions_of_the_pool_are_written_and_read():
+    settings = """
+        interactions = "pool"
+        margins.label = { cat = 1, dog = 3 }
+        margins.light = { day = 1, night = 1 }
+    """
+    target = Target.from_dict(tomllib.loads(settings))
+    assert target.to_dict()["interactions"] == "pool"
+    assert Target.from_dict(target.to_dict()) == target
+    assert any("those of the pool" in sentence for sentence in target.describe())
+    within = Target.from_dict(tomllib.loads(settings.replace("pool", "within")))
+    assert "interactions" not in within.to_dict()
+    assert any("that the sources share" in sentence for sentence in within.describe())

@@ -37,7 +37,7 @@ def test_uniform_over_bins_counts_every_bin():
 
 def test_raking_meets_the_margins_and_keeps_the_pools_odds_ratios():
     data = animal_pool()
-    strata = Target.margins({"label": ANIMALS, "light": LIGHT}).stratify(data)
+    strata = Target.margins({"label": ANIMALS, "light": LIGHT}, interactions="pool").stratify(data)
     assert margin_of(strata, "label") == pytest.approx(ANIMALS, abs=1e-12)
     assert margin_of(strata, "light") == pytest.approx(LIGHT, abs=1e-12)
     own = Target.table(counts(data.frame, "label", "light")).stratify(data)
@@ -52,7 +52,7 @@ def test_raking_meets_the_margins_and_keeps_the_pools_odds_ratios():
 def test_margins_that_hold_already_change_nothing():
     data = animal_pool()
     own = {name: (data.frame[name].value_counts()).to_dict() for name in ("label", "light")}
-    strata = Target.margins(own).stratify(data)
+    strata = Target.margins(own, interactions="pool").stratify(data)
     assert mass_of(strata) == pytest.approx(
         mass_of(Target.table(counts(data.frame, "label", "light")).stratify(data)), abs=1e-14
     )
@@ -81,7 +81,7 @@ def test_raking_keeps_odds_ratios_whatever_the_margins(seed):
         "label": dict(zip(ANIMALS, rng.integers(1, 100, 3).tolist(), strict=True)),
         "light": dict(zip(LIGHT, rng.integers(1, 100, 2).tolist(), strict=True)),
     }
-    strata = Target.margins(margins).stratify(data)
+    strata = Target.margins(margins, interactions="pool").stratify(data)
     own = Target.table(counts(data.frame, "label", "light")).stratify(data)
     assert odds(strata) == pytest.approx(odds(own), rel=1e-8)
     for name, margin in margins.items():

@@ -30,7 +30,11 @@ from simulations import (
 )
 from unskew.bias import Known, Product, Strata, Tilt
 from unskew.records import Pool, Target
-from unskew.weigh.estimated_omega import estimated_covariance, influence_of_estimate
+from unskew.weigh.estimated_omega import (
+    estimated_covariance,
+    influence_of_estimate,
+    mass_variances,
+)
 
 
 def draw(recipe, seed: int = 0) -> DataSet:
@@ -60,14 +64,16 @@ def test_strata_have_the_post_stratified_variance():
 
 
 def test_the_error_of_the_margin_is_added():
-    # Var = Σ p² s²/N + mᵀ Cov(p̂) m, and for a multinomial margin mᵀ Cov m = (Σ p m² − (Σ p m)²)/n.
+    # Var = Σ p² s²/N + mᵀ Cov(p̂) m, and for a survey mᵀ Cov m = (Σ p m² − (Σ p m)²)/(n − 1) at
+    # shares with half an image more in every level.
     data = draw(strata_survey)
     label = data.pool.frame["label"].to_numpy()
     mass = dict(zip(data.target.facts[0].cells, data.target.facts[0].mass, strict=True))
     p = {level: mass[(level,)] for level in "abc"}
-    mean, within = post_stratified(data.value, label, p)
+    _, within = post_stratified(data.value, label, p)
     m = pd.Series(data.value).groupby(label).mean()
-    between = float((pd.Series(p) * m**2).sum() - mean**2) / 150
+    half = (150 * pd.Series(p) + 0.5) / 151.5
+    between = float((half * m**2).sum() - (half * m).sum() ** 2) / 149
     assert data.debias().mean(data.value).stderr == pytest.approx(
         math.sqrt(within + between), rel=1e-10
     )
@@ -107,10 +113,13 @@ def test_a_table_of_interactions_that_is_given_has_no_error():
         fact.name: {cell[0]: mass for cell, mass in zip(fact.cells, fact.mass, strict=True)}
         for fact in data.target.facts
     }
-    given = Target.margins(margins, interactions=table)
+    given, pooled = (
+        Target.margins(margins, interactions=interactions) for interactions in (table, "pool")
+    )
     exact = DataSet(data.pool, data.bias, given, data.value, data.truth).debias()
-    np.testing.assert_allclose(exact.weight, data.debias().weight, rtol=1e-9)
-    assert exact.mean(data.value).stderr < 0.5 * data.debias().mean(data.value).stderr
+    from_pool = DataSet(data.pool, data.bias, pooled, data.value, data.truth).debias()
+    np.testing.assert_allclose(exact.weight, from_pool.weight, rtol=1e-9)
+    assert exact.mean(data.value).stderr < 0.5 * from_pool.mean(data.value).stderr
 
 
 def test_one_source_and_one_stratum_is_the_textbook():
@@ -423,9 +432,9 @@ def test_values_that_are_constant_within_strata_have_the_margins_error_alone():
     label = (data.pool.frame["label"].to_numpy()[:, None] == np.array(["a", "b", "c"])).argmax(
         axis=1
     )
-    p = np.array(data.target.facts[0].mass)
+    p = (150 * np.array(data.target.facts[0].mass) + 0.5) / 151.5
     m = np.arange(3.0)
-    expected = math.sqrt((p @ m**2 - (p @ m) ** 2) / 150)
+    expected = math.sqrt((p @ m**2 - (p @ m) ** 2) / 149)
     assert data.debias().mean(label).stderr == pytest.approx(expected, rel=1e-9)
 
 
@@ -439,3 +448,51 @@ def test_one_group_for_each_source_has_no_finite_error():
         data.truth,
     )
     assert grouped.debias().mean(data.value).stderr == math.inf
+
+
+# ---- small surveys
+
+
+def test_a_level_that_the_survey_missed_widens_the_interval_by_what_it_could_change():
+    label = np.array(list("aaaabbbbcccc") * 5, dtype=object)
+    pool = make_pool(np.repeat([0, 1], 30), label=label)
+    value = {"a": 1.0, "b": 2.0, "c": 9.0}
+    value_n = np.array([value[level] for level in label])
+    survey = {"mass": {"a": 12, "b": 8, "c": 0}, "n": 20}
+    data = DataSet(pool, Strata("label"), Target.margins({"label": survey}), value_n, 0.0)
+    found = data.debias().mean(value_n)
+    p = (20 * np.array([0.6, 0.4, 0.0]) + 0.5) / 21.5
+    m = np.array([1.0, 2.0, 9.0])
+    stderr = math.sqrt((p @ m**2 - (p @ m) ** 2) / 19)
+    assert found.value == pytest.approx(1.4)
+    assert found.stderr == pytest.approx(stderr, rel=1e-12)
+    # All of the error is the survey's: 19 degrees of freedom.
+    reach = scipy.stats.t.ppf(0.975, 19) * stderr
+    assert found.interval == pytest.approx((1.4 - reach, 1.4 + reach), rel=1e-9)
+    # A constant is known, whatever the survey missed, and an offset changes no error.
+    assert data.debias().mean(np.full(60, 3.0)).stderr == pytest.approx(0.0, abs=1e-9)
+    assert data.debias().mean(value_n + 100).stderr == pytest.approx(stderr, rel=1e-9)
+
+
+def test_degrees_of_freedom_are_those_of_survey_and_images_together():
+    data = draw(strata_survey)
+    weights = data.debias()
+    found = weights.mean(data.value)
+    rows = weights.estimation.rows
+    (error,) = rows.mass_errors
+    margin = float(mass_variances(rows, data.value)[0])
+    images = found.stderr**2 - margin
+    exact = DataSet(
+        data.pool,
+        data.bias,
+        Target.margins({"label": dict(zip("abc", data.target.facts[0].mass, strict=True))}),
+        data.value,
+        data.truth,
+    )
+    alone = exact.debias().mean(data.value)
+    assert alone.stderr**2 == pytest.approx(images)
+    quantile = (alone.interval[1] - alone.value) / alone.stderr
+    freedom = scipy.optimize.brentq(lambda nu: scipy.stats.t.ppf(0.975, nu) - quantile, 2, 1e4)
+    joint = (images + margin) ** 2 / (images**2 / freedom + margin**2 / error.freedom)
+    reach = scipy.stats.t.ppf(0.975, joint) * found.stderr
+    assert found.interval[1] == pytest.approx(found.value + reach, rel=1e-6)

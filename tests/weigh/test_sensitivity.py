@@ -8,12 +8,15 @@ import math
 
 import numpy as np
 import pytest
+import scipy.optimize
 
 import unskew
 from bounded_means import weights_and_values
 from raising import refused
+from simulations import strata_survey, strata_survey_tilt
 from unskew.scenarios import tilts
 from unskew.weigh.sensitivity import bound_mean, bound_weights_mean
+from worlds_targets import kept_survey, margins_two
 
 
 def test_the_weights_at_the_ends_give_the_ends_and_differ_by_the_factor_at_most() -> None:
@@ -241,3 +244,56 @@ def test_values_in_another_order_than_the_weights_are_refused() -> None:
     assert bound_weights_mean(weights, values).value == pytest.approx(weights.mean(values).value)
     with refused(unskew.DataError, option="values"):
         bound_weights_mean(weights, values[::-1])
+
+
+# ---- strata
+
+
+def linear_programme(weight_n, value_n, cell_n, factor):
+    """(low, high) of Σ p h over p with the masses of the cells, and p/π within a factor in each."""
+    used = np.flatnonzero(weight_n > 0)
+    weight_n, value_n, cell_n = weight_n[used], value_n[used], cell_n[used]
+    cells, code_n = np.unique(cell_n, return_inverse=True)
+    n, n_cells = used.size, cells.size
+    member_cn = (code_n == np.arange(n_cells)[:, None]).astype(float)
+    # Variables: p, and the smallest ratio t_c of every cell: t_c π ≤ p ≤ Γ t_c π.
+    scale_nc = weight_n[:, None] * member_cn.T
+    upper = np.block([[np.eye(n), -factor * scale_nc], [-np.eye(n), scale_nc]])
+    ends = [
+        scipy.optimize.linprog(
+            np.concatenate([sign * value_n, np.zeros(n_cells)]),
+            A_ub=upper,
+            b_ub=np.zeros(2 * n),
+            A_eq=np.hstack([member_cn, np.zeros((n_cells, n_cells))]),
+            b_eq=member_cn @ weight_n,
+        ).fun
+        * sign
+        for sign in (1, -1)
+    ]
+    return ends[0], ends[1]
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [strata_survey, margins_two, kept_survey, strata_survey_tilt],
+    ids=lambda recipe: recipe.__name__,
+)
+def test_strata_keep_their_masses(recipe):
+    data = recipe(np.random.default_rng(8))
+    weights = data.debias()
+    bound = weights.sensitivity(data.value, 1.7)
+    strata = weights.estimation.fitted.strata.target
+    for changed_n in (bound.weight_low, bound.weight_high):
+        np.testing.assert_allclose(
+            np.bincount(strata.code, changed_n), np.bincount(strata.code, weights.weight)
+        )
+    low, high = linear_programme(weights.weight, data.value, strata.code, 1.7)
+    assert (bound.low, bound.high) == pytest.approx((low, high), rel=1e-7)
+    assert "one stratum" in bound.describe()[0]
+    # A value that is known by its stratum cannot move.
+    known = weights.sensitivity(strata.code.astype(float), 5.0)
+    assert (known.low, known.high) == pytest.approx((known.value, known.value))
+    # As if masses could move.
+    free = weights.sensitivity(data.value, 1.7, cell=np.zeros(data.value.size))
+    assert free.low < bound.low
+    assert bound.high < free.high

@@ -5,7 +5,7 @@ Which rows of the pool and of the target's sample take part, and in which stratu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from unskew.bias.base import Bias, BiasData, Factor
 from unskew.bias.fitted import SAMPLE
-from unskew.bias.strata import Strata, find_cells, rescaled_masses, stratify_for
+from unskew.bias.strata import Strata, find_cells, stratify_for
 from unskew.errors import ConfigError, DataError, first_few, impossible_origin
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.records.levels import codes_or_alone
@@ -231,19 +231,13 @@ def _check_shared(column: str, frame: pd.DataFrame, sample: pd.DataFrame) -> Non
             )
 
 
-def place_in_strata(
-    rows: FitRows,
-    part: Strata,
-    pool: Pool,
-    target: Target | None,
-    masses: Mapping[tuple[str, ...], float] | None,
-) -> FitRows:
+def place_in_strata(rows: FitRows, part: Strata, pool: Pool, target: Target | None) -> FitRows:
     """Find the stratum of every row, and drop rows outside the target or in strata without mass."""
     data = rows.data
     reference = None if data.reference is None else data.frame[data.source == data.reference]
     strata, over = stratify_for(part, pool, target, reference)
-    if masses is not None:
-        strata = rescaled_masses(strata, masses)
+    if strata.counted is not None:
+        strata = replace(strata, counted=replace(strata.counted, unit=_units(pool.frame)))
     find_cell = partial(find_cells, target=strata, bins=over.bins)
     code_r = strata.code[rows.row]
     if data.sample is not None:

@@ -6,7 +6,7 @@ factors.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,13 @@ from unskew.bias.fit_rows import (
     place_in_strata,
 )
 from unskew.bias.fitted import FittedBias, log_likelihood
-from unskew.bias.strata import FittedStrata, Strata, flag_identifying, strata_of_one_source
+from unskew.bias.strata import (
+    FittedStrata,
+    Strata,
+    flag_disagreement,
+    flag_identifying,
+    strata_of_one_source,
+)
 from unskew.errors import ConfigError, OverlapError
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.records.arrays import count_pairs, log_sums, log_sums_by
@@ -53,7 +59,6 @@ def fit_parts(
     seed: int = 0,
     start: FittedBias | None = None,
     learn_anew: bool = False,
-    masses: Mapping[tuple[str, ...], float] | None = None,
 ) -> FittedBias:
     """Fit all parts together.
 
@@ -64,12 +69,11 @@ def fit_parts(
     seed : of folds and permutations.
     start : an earlier fit of the same model to begin from.
     learn_anew : use the earlier fit only as a starting point; learn features and make tests again.
-    masses : masses of the strata in place of the target's (redrawn within their error).
     """
     strata_part = _only_strata(parts)
     rows = gather_rows(pool, target, parts, seed)
     if strata_part is not None:
-        rows = place_in_strata(rows, strata_part, pool, target, masses)
+        rows = place_in_strata(rows, strata_part, pool, target)
     rows = replace(rows, data=replace(rows.data, learn_anew=learn_anew))
     others = [part for part in parts if part is not strata_part]
     earlier: Sequence[Factor | None] = [None] * len(others) if start is None else start.factors
@@ -328,6 +332,7 @@ def _fit_strata(
     with np.errstate(divide="ignore", invalid="ignore"):
         log_factor = profile.u + (log_total_c - np.log(strata.mass))[:, None] - np.log(size_k)
     log_factor[~np.isfinite(log_total_c) | (strata.mass <= 0)] = -np.inf
+    flag_disagreement(strata)
     if len(data.names) == 1:
         return FittedStrata(strata, rows.bins, log_factor, {})
     shape = (len(strata.strata), len(data.names))

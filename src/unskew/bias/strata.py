@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
-from unskew.errors import ConfigError, CoverageError, DataError, UnskewWarning, first_few
+from unskew.errors import ConfigError, DataError, UnskewWarning, first_few
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.records.levels import codes_or_alone, text_levels
 from unskew.target.facts import (
@@ -21,7 +21,7 @@ from unskew.target.facts import (
     check_edges,
     column_levels,
 )
-from unskew.target.mass_covariance import grouped_covariance
+from unskew.target.mass_covariance import grouped_error
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -116,12 +116,12 @@ def stratify_for(
     if "group" not in reference.columns:
         return strata, over
     # The shares vary as whole groups do.
-    covariance_cc = grouped_covariance(
+    error = grouped_error(
         find_cells(reference, strata, over.bins),
         codes_or_alone(reference["group"]),
         strata.mass.size,
     )
-    return replace(strata, covariance=covariance_cc), over
+    return replace(strata, errors=(error,)), over
 
 
 def _restricted(model: Strata, target: Target) -> Target:
@@ -154,7 +154,11 @@ def _restricted(model: Strata, target: Target) -> Target:
         target,
         by=by,
         facts=tuple(margin for margin in margins if margin is not None),
-        interactions=None if target.interactions is None else _margin(target.interactions, by),
+        interactions=(
+            _margin(target.interactions, by)
+            if isinstance(target.interactions, Distribution)
+            else target.interactions
+        ),
         bins={name: edges for name, edges in target.bins.items() if name in by},
         outside={name: rule for name, rule in target.outside.items() if name in by},
         missing={name: rule for name, rule in target.missing.items() if name in by},
@@ -332,6 +336,22 @@ def flag_identifying(target: TargetStrata, count_ck: Ints) -> tuple[str, ...]:
     return (note,)
 
 
+def flag_disagreement(target: TargetStrata) -> None:
+    """Warn where the interactions of one source alone would move much of the target."""
+    disagreement = target.disagreement
+    if disagreement is None or not disagreement.is_large or target.counted is None:
+        return
+    warnings.warn(
+        f"the sources disagree on how {' and '.join(target.by)} go together: the odds ratios of "
+        f"{target.counted.names[disagreement.source]} alone would move "
+        f"{disagreement.shift:.2g} of the target between strata. Some source selects by "
+        "combinations of them. Give the joint distribution (Target.table), or a table of "
+        "interactions.",
+        UnskewWarning,
+        stacklevel=5,
+    )
+
+
 def strata_of_one_source(
     target: TargetStrata, count_ck: Ints, names: Sequence[str]
 ) -> dict[str, str]:
@@ -372,18 +392,3 @@ def describe_strata(fitted: FittedStrata, alone: bool) -> Description:
         },
         fitted.notes(),
     )
-
-
-def rescaled_masses(target: TargetStrata, masses: Mapping[tuple[str, ...], float]) -> TargetStrata:
-    """Give the strata other masses (a redrawn margin), by their levels.
-
-    Another pool has its strata in another order.
-    """
-    lost = [
-        cell_text(target.by, cell)
-        for cell, mass in masses.items()
-        if mass > 0 and cell not in target.strata
-    ]
-    if lost:
-        raise CoverageError(f"no image has {first_few(lost)}, which the target has.", levels=lost)
-    return replace(target, mass=np.array([masses.get(cell, 0.0) for cell in target.strata]))

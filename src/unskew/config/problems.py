@@ -124,6 +124,8 @@ def _of_target(target: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any, str | 
         ("target", "margins", name): table for name, table in _table(target, "margins").items()
     }
     for key, table in tables.items():
+        if key == ("target", "interactions") and table in ("within", "pool"):
+            continue
         if isinstance(table, Mapping):
             yield (*key, "file"), table.get("file"), _FILE
         else:

@@ -231,8 +231,8 @@ class TargetSection(Section):
         "unlabelled images of the target and of labelled ones. See [label shift](label-shift.md).",
     )
     interactions: Text | dict[str, Any] | None = setting(
-        "a joint table, as in target.table",
-        "With `margins`: the table whose interactions are taken over; without it, the pool's.",
+        '"within", "pool", or a joint table, as in target.table',
+        "With several `margins`: the odds ratios that the sources share (`within`), or others.",
     )
     bins: dict[Text, list[float]] | None = setting(
         "a table of attribute = [edge, edge, …]",

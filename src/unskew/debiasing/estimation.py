@@ -15,12 +15,17 @@ from unskew.errors import ConvergenceError, CoverageError, DataError, OverlapErr
 from unskew.records import Floats, Ints, Pool, Target, Weights
 from unskew.records.arrays import log_sum, log_sums
 from unskew.records.levels import codes_or_alone
+from unskew.target.facts import Distribution
+from unskew.target.mass_covariance import redrawn_fact
 from unskew.weigh.bootstrap import Replicate
-from unskew.weigh.estimated_omega import EstimatedRows, count_covariance
+from unskew.weigh.count_covariance import counted_error
+from unskew.weigh.estimated_omega import EstimatedRows
 
 if TYPE_CHECKING:
     from unskew.bias.fitted import FittedBias
     from unskew.bias.resemblance import Resemblance
+    from unskew.target.mass_covariance import MassError
+    from unskew.target.strata import TargetStrata
 
 
 class FittedWeights(NamedTuple):
@@ -86,7 +91,7 @@ def estimated_rows(fitted: FittedBias, weight_r: Floats) -> EstimatedRows:
     ``weight_r`` holds the weights of the pool's rows.
     """
     data = fitted.data
-    rows = EstimatedRows(
+    return EstimatedRows(
         data.names,
         data.source.astype(np.int32),
         np.concatenate([weight_r, np.zeros(data.source.size - weight_r.size)]),
@@ -95,31 +100,15 @@ def estimated_rows(fitted: FittedBias, weight_r: Floats) -> EstimatedRows:
         else np.unique(data.unit, return_inverse=True)[1].astype(np.int64),
         replace(fitted.profile, solved=None),
         np.arange(data.n_sources) != data.sample,
-        fitted.strata.target.covariance if fitted.strata is not None else None,
+        () if fitted.strata is None else _mass_errors(fitted.strata.target),
     )
-    if fitted.strata is None or fitted.strata.target.share_jacobian is None:
-        return rows
-    return _with_raking_error(rows, fitted)
 
 
-def _with_raking_error(rows: EstimatedRows, fitted: FittedBias) -> EstimatedRows:
-    """Add the error of masses that were raked from the pool's own counts.
-
-    Another draw of the sources would change the counts N, and with them the masses p by J d log N.
-    """
-    assert fitted.strata is not None
-    strata = fitted.strata.target
-    assert strata.share_jacobian is not None
-    unit_r = np.concatenate([strata.unit[fitted.row], np.zeros(rows.weight.size - fitted.row.size)])
-    jacobian_cc = np.divide(
-        strata.share_jacobian,
-        strata.size,
-        out=np.zeros_like(strata.share_jacobian),
-        where=strata.size > 0,
-    )
-    raked_cc = jacobian_cc @ count_covariance(rows, unit_r) @ jacobian_cc.T
-    given_cc = 0.0 if rows.mass_covariance is None else rows.mass_covariance
-    return replace(rows, mass_covariance=given_cc + raked_cc)
+def _mass_errors(strata: TargetStrata) -> tuple[MassError, ...]:
+    """Return the errors of the masses: of surveys, and of the pool's counts that they follow."""
+    if strata.counted is None:
+        return strata.errors
+    return (*strata.errors, counted_error(strata.counted))
 
 
 # A rival with a smaller share of the fit's effective number of images rests on a few of them at the
@@ -170,11 +159,30 @@ class Estimation:
         """Say whether the model has derivatives; without them errors come from a bootstrap."""
         return all(factor.is_smooth for factor in self.fitted.factors)
 
+    @property
+    def stratum(self) -> Ints | None:
+        """(n,) the stratum of every image, -1 where the target drops it; None without strata."""
+        return None if self.fitted.strata is None else self.fitted.strata.target.code
+
     def values_of_rows(self, value_n: Floats) -> Floats:
         """Arrange values of the images by the rows of the fit; 0 for the target's sample."""
         value_r = np.zeros((self.rows.weight.size, *value_n.shape[1:]))
         value_r[: self.fitted.row.size] = value_n[self.fitted.row]
         return value_r
+
+    def means_without_mass(self, value_n: Floats) -> Floats | None:
+        """Return (C,) the plain mean of every stratum without mass, 0 for others.
+
+        None without such strata: a survey may have missed a level that the target has.
+        """
+        strata = None if self.fitted.strata is None else self.fitted.strata.target
+        if strata is None or not strata.errors or (strata.mass > 0).all():
+            return None
+        kept_n = strata.code >= 0
+        total_c = np.bincount(
+            strata.code[kept_n], (strata.unit * value_n)[kept_n], strata.mass.size
+        )
+        return np.where(strata.mass > 0, 0.0, total_c / strata.size)
 
     def feature_values(self) -> dict[str, Floats]:
         """Return (n,) values of every feature that the bias model reads.
@@ -270,15 +278,13 @@ class Estimation:
             warnings.simplefilter("ignore", UnskewWarning)
             try:
                 pool, target, row_m = self._drawn(at)
-                masses = self._draw_masses(rng)
                 fitted = fit_parts(
                     model,
                     model.parts,
                     pool,
-                    target,
+                    self._draw_facts(target, rng),
                     seed=self.seed,
                     start=self.fitted,
-                    masses=masses,
                 )
                 if self._covers_less(fitted):
                     return "disconnected"
@@ -297,35 +303,24 @@ class Estimation:
         return (
             own is not None
             and drawn is not None
-            and set(drawn.target.uncovered) != set(own.target.uncovered)
+            and bool(set(drawn.target.uncovered) - set(own.target.uncovered))
         )
 
-    def _draw_masses(self, rng: np.random.Generator) -> dict[tuple[str, ...], float] | None:
-        """Draw masses of the strata within their error.
-
-        None where they are exact, or come from images alone, which are drawn again.
-        """
-        target, strata = self.fitted.target, self.fitted.strata
-        if strata is not None and target is not None and target.kind == "uniform":
-            # Uniform over the levels of this pool: a replicate without one of them would have
-            # another target.
-            return dict(zip(strata.target.strata, strata.target.mass.tolist(), strict=True))
-        if (
-            strata is None
-            or strata.target.covariance is None
-            or target is None
-            or target.kind in ("sample", "source")
-        ):
-            return None
-        # Masses raked from the pool's counts vary with these, too.
-        mass_c, covariance_cc = strata.target.mass, self.rows.mass_covariance
-        assert covariance_cc is not None
-        drawn_c = np.where(
-            mass_c > 0,
-            np.maximum(rng.multivariate_normal(mass_c, covariance_cc, check_valid="ignore"), 0.0),
-            0.0,
-        )
-        return dict(zip(strata.target.strata, (drawn_c / drawn_c.sum()).tolist(), strict=True))
+    def _draw_facts(self, target: Target | None, rng: np.random.Generator) -> Target | None:
+        """Draw what surveys found again; what follows the pool's counts is computed again."""
+        if self.fitted.strata is None or target is None:
+            return target
+        strata = self.fitted.strata.target
+        if target.kind != "uniform":
+            facts = tuple(redrawn_fact(fact, rng) for fact in target.facts)
+            return replace(target, facts=facts)
+        # Uniform over the levels of this pool: a replicate without one of them would have another
+        # target.
+        at = np.flatnonzero(strata.in_scope)
+        mass_c = strata.mass[at] / strata.mass[at].sum()
+        cells = tuple(strata.strata[c] for c in at.tolist())
+        fact = Distribution(strata.by, cells, tuple(mass_c.tolist()))
+        return replace(target, kind="table", by=strata.by, facts=(fact,))
 
     def _drawn(self, at: Ints) -> tuple[Pool, Target | None, Ints]:
         """Make a pool and a target of the drawn rows, with new ids; also their rows in the pool."""

@@ -38,7 +38,8 @@ class Target:
     kind : "uniform", "margins", "table", "sample", "source" or "predictions".
     by : the attributes whose distribution is given.
     facts : the given distributions.
-    interactions : the table that margins are raked from; None: the pool's own.
+    interactions : where several margins take their odds ratios from: a table, "pool" (the pool's
+        own table), or None: those that the sources share (within sources).
     bins : edges for numeric attributes: [a, b), the last one closed.
     outside : for levels beyond the target's scope, "keep" (at their pool share) or "drop": one rule
         per attribute, or one per level. Values beyond the bins of an attribute with edges 0 … 120
@@ -58,7 +59,7 @@ class Target:
     kind: Literal["uniform", "margins", "table", "sample", "source", "predictions"]
     by: tuple[str, ...] = ()
     facts: tuple[Distribution, ...] = ()
-    interactions: Distribution | None = None
+    interactions: Distribution | Literal["pool"] | None = None
     bins: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     outside: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
@@ -103,14 +104,16 @@ class Target:
         cls,
         margins: Mapping[str, Any],
         *,
-        interactions: pd.DataFrame | None = None,
+        interactions: pd.DataFrame | Literal["within", "pool"] | None = None,
         **options: Unpack[TargetOptions],
     ) -> Target:
         """Make a target of known margins, ``{attribute: {level: number}}``.
 
         With the error of the survey: ``{attribute: {"mass": {level: number}, "n": 400}}`` or
-        "stderr". Several margins are raked from ``interactions`` (a joint table, default the
-        pool's), whose odds ratios are thereby assumed.
+        "stderr". Of several margins the odds ratios are assumed: by default those that the sources
+        share (``interactions="within"``), which are the target's where every source selects by one
+        attribute at a time, ω_k = a_k(A) b_k(B); or those of the pooled images ("pool"), or of a
+        joint table.
         """
         from unskew.target.methods import margins_target
 

@@ -6,8 +6,12 @@
   needs.
 - ``classifier_scores``: the scores of a classifier as users give them: read, checked, and as
   logarithms.
+- ``counted_masses``: how masses depend on the pool's own counts: raked interactions, and levels
+  kept at their pool share.
 - ``facts``: margins and joint tables as distributions over levels; levels in bins.
 - ``holdout``: which images of a reference judge and do not fit: whole groups, at random.
+- ``interactions``: odds ratios that all sources share: the log-linear model without source ×
+  interaction.
 - ``label_shift``: the shares of the classes in unlabelled images, from calibrated scores:
   mathematics only.
 - ``label_shift_record``: shares of a target that were estimated from a classifier's scores: the

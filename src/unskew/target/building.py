@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from numbers import Real
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Pool, Target
 from unskew.records.levels import MISSING, level_text
 from unskew.target.facts import Distribution, cell_text, check_edges, read_margin, read_target_table
-from unskew.target.mass_covariance import mass_covariance
+from unskew.target.mass_covariance import mass_error
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +41,7 @@ def uniform_target(by: str | Sequence[str], options: Mapping[str, Any]) -> Targe
 
 
 def margins_target(
-    margins: Mapping[str, Any], interactions: pd.DataFrame | None, options: Mapping[str, Any]
+    margins: Mapping[str, Any], interactions: pd.DataFrame | str | None, options: Mapping[str, Any]
 ) -> Target:
     value: Any = margins  # of any kind where it comes from a user
     if not isinstance(value, Mapping):
@@ -60,10 +60,27 @@ def margins_target(
     facts = tuple(
         read_margin(name, margin, read["bins"].get(name)) for name, margin in margins.items()
     )
-    table = (
-        None if interactions is None else read_target_table(interactions, read["by"], read["bins"])
-    )
+    table = _read_interactions(interactions, read)
     return _checked(Target(kind="margins", facts=facts, interactions=table, **read))
+
+
+def _read_interactions(
+    interactions: pd.DataFrame | str | None, read: Mapping[str, Any]
+) -> Distribution | Literal["pool"] | None:
+    """Read a table, "pool", or "within", which is what None means."""
+    if interactions is None or isinstance(interactions, str):
+        if interactions in (None, "within"):
+            return None
+        if interactions == "pool":
+            return "pool"
+        raise ConfigError(
+            "interactions is 'within' (the odds ratios that the sources share), 'pool' (those of "
+            f"all images together), or a joint table; got {interactions!r}.",
+            option="interactions",
+            value=interactions,
+            allowed=["within", "pool"],
+        )
+    return read_target_table(interactions, read["by"], read["bins"])
 
 
 def table_target(
@@ -194,10 +211,10 @@ def _choice(option: str, value: Any, where: str = "") -> str:
 def _checked(target: Target) -> Target:
     """Refuse facts and options that contradict one another."""
     for fact in target.facts:
-        mass_covariance(fact)
+        mass_error(fact)
         for attribute in fact.by:
             _check_scope(target, fact, attribute)
-    if target.interactions is not None:
+    if isinstance(target.interactions, Distribution):
         _check_interactions(target, target.interactions)
     return target
 

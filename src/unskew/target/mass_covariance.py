@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
 import numpy as np
 import numpy.typing as npt
 
@@ -14,22 +17,106 @@ from unskew.target.facts import Distribution, cell_text, mass_array
 _ROUNDING = 1e-2
 
 
-def mass_covariance(distribution: Distribution) -> Floats | None:
-    """(C, C) covariance of the masses, rows summing to 0; None if they are taken as exact."""
+@dataclass(frozen=True, eq=False)
+class MassError:
+    """The error of masses that one survey gave.
+
+    Attributes
+    ----------
+    covariance_cc : (C, C), rows summing to 0.
+    freedom : degrees of freedom behind it.
+    """
+
+    covariance_cc: Floats = field(repr=False)
+    freedom: float
+
+
+def mass_error(
+    distribution: Distribution, keep_c: npt.NDArray[np.bool_] | None = None
+) -> MassError | None:
+    """Return the error of the masses, or of those of the cells ``keep_c`` alone, scaled to sum 1.
+
+    None if they are taken as exact. Of n drawn, n P are in the kept cells, P their mass. Standard
+    errors come with the degrees of freedom of the sample that would have them, Σ p (1 − p)/Σ s² −
+    1.
+    """
+    mass_c = mass_array(distribution)
+    keep_c = np.ones(mass_c.size, dtype=np.bool_) if keep_c is None else keep_c
+    kept = float(mass_c[keep_c].sum())
     if distribution.covariance is not None:
-        return np.asarray(distribution.covariance, dtype=np.float64)
+        covariance_cc = np.asarray(distribution.covariance, dtype=np.float64)
+        return restricted_error(MassError(covariance_cc, np.inf), mass_c, keep_c)
     if distribution.n is not None:
-        return multinomial_covariance(mass_array(distribution), distribution.n)
+        n = distribution.n * kept
+        return MassError(survey_covariance(mass_c[keep_c] / kept, n), max(n - 1.0, 1.0))
     if distribution.stderr is None:
         return None
     stderr_c = np.asarray(distribution.stderr)
     _check_balance(distribution, stderr_c)
-    return balanced_covariance(stderr_c)
+    variance = float(stderr_c @ stderr_c)
+    freedom = max(float(mass_c @ (1 - mass_c)) / variance - 1.0, 1.0) if variance else np.inf
+    return restricted_error(MassError(balanced_covariance(stderr_c), freedom), mass_c, keep_c)
+
+
+def redrawn_fact(fact: Distribution, rng: np.random.Generator) -> Distribution:
+    """Draw the masses again within their error; a level with mass 0 keeps it."""
+    error = mass_error(fact)
+    if error is None:
+        return fact
+    mass_c = mass_array(fact)
+    if fact.n is not None:
+        n = max(round(fact.n), 1)
+        noise_c = rng.multinomial(n, mass_c / mass_c.sum()) / n - mass_c
+        noise_c *= np.sqrt(n / max(fact.n - 1.0, 0.5 * fact.n))
+    else:
+        noise_c = rng.multivariate_normal(
+            np.zeros(mass_c.size), error.covariance_cc, check_valid="ignore"
+        )
+    drawn_c = np.where(mass_c > 0, np.maximum(mass_c + noise_c, 0.0), 0.0)
+    return replace(fact, mass=tuple((drawn_c / drawn_c.sum()).tolist()))
+
+
+def smoothed(mass_c: Floats, n: float) -> Floats:
+    """Return shares that are positive where a survey of n may have missed a level.
+
+    A pseudo-count is added to each of the C cells: ½ as with Jeffreys' prior, and no more than 2 in
+    all. Only errors are computed from them.
+    """
+    added = min(0.5, 2.0 / mass_c.size)
+    return np.asarray((n * mass_c + added) / (n + added * mass_c.size))
+
+
+def survey_covariance(mass_c: Floats, n: float) -> Floats:
+    """(diag(p) − p pᵀ)/(n − 1) at `smoothed` p: a level with count 0 is uncertain, too."""
+    return multinomial_covariance(smoothed(mass_c, n), max(n - 1.0, 0.5 * n))
 
 
 def multinomial_covariance(mass_c: Floats, n: float) -> Floats:
     """(diag(p) − p pᵀ)/n."""
     return np.asarray((np.diag(mass_c) - np.outer(mass_c, mass_c)) / n)
+
+
+def grouped_error(cell_n: Ints, unit_n: Ints, n_cells: int) -> MassError:
+    """Return the error of the shares of sampled images in groups, missed levels included.
+
+    As if levels without an image had the share ε of what `smoothed` adds for that many groups: to
+    the covariance of the others come ε Cov_u + ε (1 − ε)(p − u)(p − u)ᵀ, u even over the missed
+    levels, divided by the number of groups less 1.
+    """
+    n_units = np.unique(unit_n).size
+    share_c = np.bincount(cell_n, minlength=n_cells) / cell_n.size
+    missed_c = share_c == 0
+    covariance_cc = grouped_covariance(cell_n, unit_n, n_cells)
+    freedom = max(n_units - 1.0, 1.0)
+    if missed_c.any():
+        part = float(smoothed(share_c, n_units)[missed_c].sum())
+        even_c = missed_c / missed_c.sum()
+        apart_c = share_c - even_c
+        covariance_cc = covariance_cc + (
+            multinomial_covariance(even_c, freedom / part)
+            + part * (1 - part) / freedom * np.outer(apart_c, apart_c)
+        )
+    return MassError(covariance_cc, freedom)
 
 
 def grouped_covariance(cell_n: Ints, unit_n: Ints, n_cells: int) -> Floats:
@@ -88,9 +175,11 @@ def balanced_covariance(stderr_c: Floats) -> Floats:
     top_is_high = excess(end, False) < 0
     # One change of sign: with the low root, from -1; with the high root, from s² of the others
     # minus that of the largest, positive here.
+    # Of a level with half of the mass the root is the end itself, where the square root turns
+    # rounding into 1e-8.
     inverse = (
         end
-        if excess(end, top_is_high) == 0
+        if abs(excess(end, top_is_high)) < 1e-7
         else float(brentq(excess, 1e-9 * end, end, args=(top_is_high,), xtol=1e-15 * end))
     )
     x_c = low_root(inverse)
@@ -133,28 +222,33 @@ def _check_balance(distribution: Distribution, stderr_c: Floats) -> None:
         )
 
 
-def restricted(
-    mass_c: Floats, covariance_cc: Floats | None, keep_c: npt.NDArray[np.bool_]
-) -> tuple[Floats, Floats | None]:
-    """q = p/P on the kept cells, P = Σ_kept p, and its covariance: J C Jᵀ with J = (I − q 1ᵀ)/P."""
+def restricted_error(error: MassError, mass_c: Floats, keep_c: npt.NDArray[np.bool_]) -> MassError:
+    """Return the error of q = p/P on the kept cells, P their mass: J C Jᵀ, J = (I − q 1ᵀ)/P."""
+    if keep_c.all():
+        return error
     total = float(mass_c[keep_c].sum())
     q_c = mass_c[keep_c] / total
-    if covariance_cc is None:
-        return q_c, None
-    jacobian = (np.eye(q_c.size) - q_c[:, None]) / total
-    return q_c, jacobian @ covariance_cc[np.ix_(keep_c, keep_c)] @ jacobian.T
+    jacobian_cc = (np.eye(q_c.size) - q_c[:, None]) / total
+    kept_cc = error.covariance_cc[np.ix_(keep_c, keep_c)]
+    return MassError(jacobian_cc @ kept_cc @ jacobian_cc.T, error.freedom)
 
 
-def raked_covariance(mass_c: Floats, indicator_cj: Floats, covariance_jj: Floats) -> Floats:
-    """(C, C) covariance of raked masses p_c = w_c exp(ν·z_c), Zᵀp = m, where m has covariance V.
+def sum_covariances(errors: Sequence[MassError]) -> Floats | None:
+    """(C, C) covariance of masses with several independent errors; None without any."""
+    if not errors:
+        return None
+    return np.asarray(sum(error.covariance_cc for error in errors))
+
+
+def margin_jacobian(mass_c: Floats, indicator_cj: Floats) -> Floats:
+    """(C, J) ∂p_c/∂m_j of raked masses p_c = w_c exp(ν·z_c), Zᵀp = m.
 
     dp = diag(p) Z dν and Zᵀ dp = dm give dp = diag(p) Z (Zᵀ diag(p) Z)⁺ dm.
     """
     weighted_cj = mass_c[:, None] * indicator_cj
-    jacobian_cj = weighted_cj @ np.linalg.pinv(
-        indicator_cj.T @ weighted_cj, hermitian=True, rcond=1e-12
+    return np.asarray(
+        weighted_cj @ np.linalg.pinv(indicator_cj.T @ weighted_cj, hermitian=True, rcond=1e-12)
     )
-    return np.asarray(jacobian_cj @ covariance_jj @ jacobian_cj.T)
 
 
 def share_jacobian(mass_c: Floats, indicator_cj: Floats) -> Floats:

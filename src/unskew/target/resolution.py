@@ -10,11 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConfigError, CoverageError, DataError, did_you_mean, first_few
-from unskew.records import Floats, Ints, Pool, Target
-from unskew.records.levels import MISSING, text_levels
+from unskew.records import Codes, Floats, Ints, Pool, Target
+from unskew.records.levels import MISSING, codes_or_alone, text_levels
+from unskew.target.counted_masses import CountedMasses, RakedFromCounts
 from unskew.target.facts import bin_labels, cells_of, check_discrete, column_levels
+from unskew.target.interactions import Disagreement, source_disagreement
 from unskew.target.settings import reference_sentences, strata_sentences
-from unskew.target.strata import CellMasses, TargetReference, TargetStrata, weigh_cells
+from unskew.target.strata import CellMasses, TargetReference, TargetStrata, cell_codes, weigh_cells
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,6 +46,7 @@ class PoolCells:
     dropped : number of rows dropped, by level.
     known : the levels within the target's scope, by attribute, whether images have them or not.
     n_split_groups : number of groups with images in several cells.
+    names, source_n, group_n : the sources, and source and group of every row; None without groups.
     """
 
     cells: list[tuple[str, ...]]
@@ -53,6 +56,17 @@ class PoolCells:
     dropped: dict[str, int]
     known: dict[str, list[str]]
     n_split_groups: int
+    names: tuple[str, ...]
+    source_n: Codes
+    group_n: Ints | None
+
+    @property
+    def count_kc(self) -> Floats:
+        """(K, C) units in each source and cell."""
+        kept_n, n_cells = self.code_n >= 0, len(self.cells)
+        key_m = self.source_n[kept_n] * np.int64(n_cells) + self.code_n[kept_n]
+        count = np.bincount(key_m, weights=self.unit_n[kept_n], minlength=len(self.names) * n_cells)
+        return np.asarray(count.reshape(len(self.names), n_cells), dtype=np.float64)
 
     @property
     def size_c(self) -> Floats:
@@ -66,8 +80,9 @@ class PoolCells:
         )
 
 
-def find_pool_cells(target: Target, frame: pd.DataFrame) -> PoolCells:
+def find_pool_cells(target: Target, pool: Pool | pd.DataFrame) -> PoolCells:
     """Find the cell of every row, drop what the target drops, and count the units."""
+    frame = pool.frame if isinstance(pool, Pool) else pool
     attributes = [_read_attribute(target, frame, name) for name in target.by]
     drop_n, dropped = _dropped_rows(attributes, len(frame))
     cell_ca, cell_m = cells_of([attribute.code_n[~drop_n] for attribute in attributes])
@@ -91,7 +106,23 @@ def find_pool_cells(target: Target, frame: pd.DataFrame) -> PoolCells:
     code_n[~drop_n] = cell_m
     unit_n, n_split = _count_units(target, frame, code_n)
     known = {attribute.name: attribute.known for attribute in attributes}
-    return PoolCells(cells, in_scope_c, code_n, unit_n, dropped, known, n_split)
+    names, source_n = _read_sources(pool)
+    group_n = None
+    if "group" in frame.columns:
+        group_n = codes_or_alone(frame["group"])
+    return PoolCells(
+        cells, in_scope_c, code_n, unit_n, dropped, known, n_split, names, source_n, group_n
+    )
+
+
+def _read_sources(pool: Pool | pd.DataFrame) -> tuple[tuple[str, ...], Codes]:
+    """(names, (n,) source of every row); a table without a column of sources is one source."""
+    if isinstance(pool, Pool):
+        return pool.names, pool.source
+    if "source" not in pool.columns:
+        return ("the images",), np.zeros(len(pool), dtype=np.int32)
+    names, source_n = text_levels(pool["source"], "source")
+    return tuple(names), source_n.astype(np.int32)
 
 
 def _read_attribute(target: Target, frame: pd.DataFrame, name: str) -> _Attribute:
@@ -256,7 +287,7 @@ def stratify_pool(target: Target, pool: Pool | pd.DataFrame) -> TargetStrata:
             option="target",
             value=target.kind,
         )
-    cells = find_pool_cells(target, pool.frame if isinstance(pool, Pool) else pool)
+    cells = find_pool_cells(target, pool)
     strata = _all_strata(target, cells, weigh_cells(target, cells))
     population, sentences = strata_sentences(target, strata, cells.n_split_groups)
     return replace(strata, population=population, sentences=sentences)
@@ -274,26 +305,75 @@ def _all_strata(target: Target, cells: PoolCells, masses: CellMasses) -> TargetS
     mass_c = size_c / size_c.sum()
     mass_c[in_scope] = share_in * masses.mass_c[take]
 
-    def widened(taken_cc: Floats | None, scale: float) -> Floats | None:
-        if taken_cc is None:
-            return None
-        every_cc = np.zeros((size_c.size, size_c.size))
-        every_cc[np.ix_(in_scope, in_scope)] = scale * taken_cc[np.ix_(take, take)]
-        return every_cc
-
+    errors = []
+    for error in masses.errors:
+        covariance_cc = np.zeros((size_c.size, size_c.size))
+        covariance_cc[np.ix_(in_scope, in_scope)] = (
+            share_in**2 * error.covariance_cc[np.ix_(take, take)]
+        )
+        errors.append(replace(error, covariance_cc=covariance_cc))
+    mass_c = mass_c / mass_c.sum()
     return TargetStrata(
         by=target.by,
         strata=tuple(cells.cells),
-        mass=mass_c / mass_c.sum(),
+        mass=mass_c,
         in_scope=cells.in_scope_c,
         code=cells.code_n,
         unit=cells.unit_n,
-        covariance=widened(masses.covariance_cc, share_in**2),
+        errors=tuple(errors),
         uncovered=masses.uncovered,
         dropped=cells.dropped,
         population="",
         sentences=(),
-        share_jacobian=widened(masses.share_jacobian_cc, share_in),
+        counted=_count_masses(cells, mass_c, masses.raked),
+        disagreement=_disagreement(cells, masses),
+    )
+
+
+def _count_masses(
+    cells: PoolCells, mass_c: Floats, raked: RakedFromCounts | None
+) -> CountedMasses | None:
+    """Say how the masses depend on the pool's counts; None where they do not."""
+    if raked is None and cells.in_scope_c.all():
+        return None
+    kept_n = cells.code_n >= 0
+    pair_pa, pair_m = cells_of([cells.source_n[kept_n].astype(np.int64), cells.code_n[kept_n]])
+    code_n = np.full(cells.code_n.size, -1, dtype=np.int64)
+    code_n[kept_n] = pair_m
+    return CountedMasses(
+        mass_c,
+        cells.in_scope_c,
+        cells.size_c,
+        raked,
+        pair_pa[:, 0],
+        pair_pa[:, 1],
+        code_n,
+        cells.unit_n,
+        cells.names,
+        cells.source_n,
+        cells.group_n,
+    )
+
+
+def _disagreement(cells: PoolCells, masses: CellMasses) -> Disagreement | None:
+    if masses.raked is None or masses.raked.common is None:
+        return None
+    effect_k = np.ones(len(cells.names))
+    if cells.group_n is not None:
+        # Kish: as if the images of a group were copies of one another.
+        kept_n = cells.code_n >= 0
+        size_g = np.bincount(
+            cells.group_n[kept_n], weights=cells.unit_n[kept_n], minlength=cells.group_n.max() + 1
+        )
+        units_k = np.bincount(cells.source_n[kept_n], cells.unit_n[kept_n], effect_k.size)
+        squares_k = np.bincount(
+            cells.source_n[kept_n],
+            cells.unit_n[kept_n] * size_g[cells.group_n[kept_n]],
+            effect_k.size,
+        )
+        effect_k = np.maximum(squares_k / np.maximum(units_k, 1e-300), 1.0)
+    return source_disagreement(
+        masses.raked.common, masses.mass_c, cell_codes(masses.cells), effect_k
     )
 
 

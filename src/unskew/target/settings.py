@@ -22,6 +22,7 @@ from unskew.target.building import (
     uniform_target,
 )
 from unskew.target.facts import VALUE_COLUMNS, Distribution, cell_text
+from unskew.target.interactions import agreement_sentences
 from unskew.target.predictions import read_scored_target, written_scored_target
 
 if TYPE_CHECKING:
@@ -34,6 +35,11 @@ _MISSING = {
     "drop": "are dropped",
     "keep": "are kept at their pool share",
     "error": "are an error",
+}
+_INTERACTIONS = {
+    None: "that the sources share, whose sampling error enters every interval (a source that "
+    "selects by one attribute at a time has the target's)",
+    "pool": "of the pool, whose sampling error enters every interval",
 }
 _OUTSIDE = {"keep": "kept at their pool share", "drop": "dropped"}
 
@@ -126,13 +132,13 @@ def _assumed(target: Target) -> list[str]:
     if len(target.facts) < 2:
         return []
     table = (
-        "the pool, whose sampling error enters every interval"
-        if target.interactions is None
-        else "the table given for them"
+        "of the table given for them"
+        if isinstance(target.interactions, Distribution)
+        else _INTERACTIONS[target.interactions]
     )
     sentences = [
         f"The joint distribution of {' × '.join(target.by)} is not given, only its margins: their "
-        f"interactions (odds ratios) are assumed to be those of {table}, and the rest is raked."
+        f"interactions (odds ratios) are assumed to be those {table}, and the rest is raked."
     ]
     if sum(fact.n is not None or fact.stderr is not None for fact in target.facts) > 1:
         sentences.append("The errors of different margins are assumed to be independent.")
@@ -173,6 +179,9 @@ def strata_sentences(
         sentences.append(
             f"{n_split_groups} groups have images in several strata and count once in each."
         )
+    if strata.counted is not None and strata.counted.raked is not None:
+        common, sources = strata.counted.raked.common, strata.counted.names
+        sentences += agreement_sentences(common, strata.disagreement, sources)
     for reason, count in strata.dropped.items():
         sentences.append(f"Dropped: {count} of {n} images, {reason}.")
     for at in np.flatnonzero(~strata.in_scope):
@@ -257,9 +266,9 @@ def read_target(settings: Mapping[str, Any], folder: str | PathLike[str]) -> Tar
     if kind == "uniform":
         return uniform_target(value, options)
     if kind == "margins":
-        interactions = (
-            _read_joint(settings["interactions"], base)[0] if "interactions" in settings else None
-        )
+        interactions = settings.get("interactions", "within")
+        if interactions not in ("within", "pool"):
+            interactions = _read_joint(interactions, base)[0]
         margins = {name: _read_margin(name, margin, base) for name, margin in value.items()}
         return margins_target(margins, interactions, options)
     if kind == "predictions":
@@ -375,7 +384,11 @@ def written_target(target: Target) -> dict[str, Any]:
         return written | ({"holdout": target.holdout} if target.holdout else {})
     written = {target.kind: _written_facts(target)}
     if target.interactions is not None:
-        written["interactions"] = _written_joint(target.interactions)
+        written["interactions"] = (
+            _written_joint(target.interactions)
+            if isinstance(target.interactions, Distribution)
+            else target.interactions
+        )
     if target.bins:
         written["bins"] = {name: list(edges) for name, edges in target.bins.items()}
     if target.outside:

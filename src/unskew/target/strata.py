@@ -5,7 +5,8 @@ strata.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -15,12 +16,16 @@ import numpy.typing as npt
 
 from unskew.errors import ConvergenceError, CoverageError, DataError, first_few
 from unskew.records import Floats, Ints, Pool, Target
+from unskew.target.counted_masses import CountedMasses, RakedFromCounts
 from unskew.target.facts import Distribution, cell_text, mass_array
+from unskew.target.interactions import Disagreement, fit_common_interactions
 from unskew.target.mass_covariance import (
-    mass_covariance,
-    raked_covariance,
-    restricted,
-    share_jacobian,
+    MassError,
+    margin_jacobian,
+    mass_error,
+    restricted_error,
+    smoothed,
+    sum_covariances,
 )
 from unskew.target.raking import MarginOfCells, rake_table
 
@@ -41,15 +46,16 @@ class TargetStrata:
     code : (n,) stratum of every row, -1 for dropped rows.
     unit : (n,) how much of a unit a row is: 1, or 1/(images of its group in its stratum); 0 for
         dropped rows.
-    covariance : (C, C) covariance of ``mass`` from the error of the facts; None where they are
-        exact.
+    errors : the error of ``mass`` from each survey behind the facts; none where they are exact.
     uncovered : strata with target mass and no images, left out (``uncovered="restrict"``), and
         their mass before.
     dropped : number of rows dropped, by reason.
     population : which population results describe.
     sentences : what was given, assumed and done.
-    share_jacobian : (C, C) ∂mass_c/∂ log N_d where the masses are raked from the pool's own counts
-        N; None where they do not depend on N.
+    counted : how the masses depend on the pool's own counts, from which they are raked or which
+        strata outside the target's scope keep; None where they do not.
+    disagreement : how far the sources disagree about the interactions; None where they were not
+        taken from several sources.
     """
 
     by: tuple[str, ...]
@@ -58,12 +64,18 @@ class TargetStrata:
     in_scope: npt.NDArray[np.bool_] = field(repr=False)
     code: Ints = field(repr=False)
     unit: Floats = field(repr=False)
-    covariance: Floats | None = field(repr=False)
+    errors: tuple[MassError, ...] = field(repr=False)
     uncovered: Mapping[str, float]
     dropped: Mapping[str, int]
     population: str
     sentences: tuple[str, ...] = field(repr=False)
-    share_jacobian: Floats | None = field(repr=False, default=None)
+    counted: CountedMasses | None = field(repr=False, default=None)
+    disagreement: Disagreement | None = None
+
+    @property
+    def covariance(self) -> Floats | None:
+        """(C, C) covariance of ``mass`` from the error of the facts; None where they are exact."""
+        return sum_covariances(self.errors)
 
     @cached_property
     def size(self) -> Floats:
@@ -112,17 +124,16 @@ class CellMasses:
     ----------
     cells : the C combinations of levels that have images.
     mass_c : (C,) their masses, sum 1.
-    covariance_cc : (C, C) covariance of the masses; None where they are exact.
+    errors : the error of the masses from each survey; none where they are exact.
     uncovered : cells without images, which are left out, and their mass.
-    share_jacobian_cc : (C, C) ∂mass_c/∂ log N_d where the masses are raked from the pool's own
-        counts N; None otherwise.
+    raked : where the masses are raked from the pool's own counts, how they depend on these.
     """
 
     cells: list[tuple[str, ...]]
     mass_c: Floats
-    covariance_cc: Floats | None
+    errors: tuple[MassError, ...] = ()
     uncovered: dict[str, float] = field(default_factory=dict)
-    share_jacobian_cc: Floats | None = None
+    raked: RakedFromCounts | None = None
 
 
 def weigh_cells(target: Target, pool_cells: PoolCells) -> CellMasses:
@@ -131,12 +142,13 @@ def weigh_cells(target: Target, pool_cells: PoolCells) -> CellMasses:
         return _rake(target, pool_cells)
     if target.kind == "uniform":
         cells = list(itertools.product(*(pool_cells.known[name] for name in target.by)))
-        mass_c = np.full(len(cells), 1 / len(cells))
-        return _cover(target, pool_cells, CellMasses(cells, mass_c, None))
-    (fact,) = target.facts
-    _check_combinations(pool_cells, fact, "the joint table")
-    masses = CellMasses(list(fact.cells), mass_array(fact), mass_covariance(fact))
-    return _cover(target, pool_cells, masses)
+        fact = Distribution(target.by, tuple(cells), (1 / len(cells),) * len(cells))
+    else:
+        (fact,) = target.facts
+        _check_combinations(pool_cells, fact, "the joint table")
+    seen = set(pool_cells.cells)
+    has_images_c = np.array([cell in seen for cell in fact.cells])
+    return _covered_fact(target, fact, has_images_c)
 
 
 def _check_combinations(pool_cells: PoolCells, table: Distribution, what: str) -> None:
@@ -155,20 +167,52 @@ def _check_combinations(pool_cells: PoolCells, table: Distribution, what: str) -
         )
 
 
+def _covered_fact(
+    target: Target, fact: Distribution, has_images_c: npt.NDArray[np.bool_]
+) -> CellMasses:
+    """Leave out the cells of a fact without images, if the target allows that."""
+    mass_c = mass_array(fact)
+    empty = _name_uncovered(target, fact.by, fact.cells, mass_c, has_images_c)
+    error = mass_error(fact, has_images_c)
+    cells = [fact.cells[at] for at in np.flatnonzero(has_images_c)]
+    kept_c = mass_c[has_images_c]
+    return CellMasses(
+        cells,
+        kept_c / kept_c.sum() if empty else kept_c,
+        () if error is None else (error,),
+        empty,
+    )
+
+
 def _cover(target: Target, pool_cells: PoolCells, masses: CellMasses) -> CellMasses:
-    """Leave out cells with mass and no images, if the target allows that."""
+    """Leave out raked cells with mass and no images, if the target allows that."""
     seen = set(pool_cells.cells)
-    empty_c = np.array([cell not in seen for cell in masses.cells]) & (masses.mass_c > 0)
-    if not empty_c.any():
-        return masses
+    has_images_c = np.array([cell in seen for cell in masses.cells])
+    empty = _name_uncovered(target, target.by, masses.cells, masses.mass_c, has_images_c)
+    kept_c = masses.mass_c[has_images_c]
+    return CellMasses(
+        [masses.cells[at] for at in np.flatnonzero(has_images_c)],
+        kept_c / kept_c.sum() if empty else kept_c,
+        tuple(restricted_error(error, masses.mass_c, has_images_c) for error in masses.errors),
+        {**masses.uncovered, **empty},
+    )
+
+
+def _name_uncovered(
+    target: Target,
+    by: Sequence[str],
+    cells: Sequence[tuple[str, ...]],
+    mass_c: Floats,
+    has_images_c: npt.NDArray[np.bool_],
+) -> dict[str, float]:
+    """{cell with mass and no images: its mass}; refused unless the target may be restricted."""
     empty = {
-        cell_text(target.by, masses.cells[at]): float(masses.mass_c[at])
-        for at in np.flatnonzero(empty_c)
+        cell_text(by, cells[at]): float(mass_c[at])
+        for at in np.flatnonzero(~has_images_c & (mass_c > 0)).tolist()
     }
-    allow_uncovered(target, empty, float(masses.mass_c[~empty_c].sum()))
-    mass_c, covariance_cc = restricted(masses.mass_c, masses.covariance_cc, ~empty_c)
-    cells = [masses.cells[at] for at in np.flatnonzero(~empty_c)]
-    return CellMasses(cells, mass_c, covariance_cc, {**masses.uncovered, **empty})
+    if empty:
+        allow_uncovered(target, empty, float(mass_c[has_images_c].sum()))
+    return empty
 
 
 def allow_uncovered(target: Target, empty: dict[str, float], left: float) -> None:
@@ -195,52 +239,68 @@ def allow_uncovered(target: Target, empty: dict[str, float], left: float) -> Non
 
 
 def _rake(target: Target, pool_cells: PoolCells) -> CellMasses:
-    """Find the joint distribution nearest to the pool's, or the given table, with the margins."""
-    if target.interactions is None:
-        at = np.flatnonzero(pool_cells.in_scope_c)
-        cells, start_c = [pool_cells.cells[c] for c in at], pool_cells.size_c[at]
-    else:
+    """Find the joint distribution with the margins whose interactions are those assumed."""
+    if isinstance(target.interactions, Distribution):
         _check_combinations(pool_cells, target.interactions, "the table of interactions")
-        cells, start_c = list(target.interactions.cells), mass_array(target.interactions)
-    margins = [
-        _cover_margin(target, fact, {cell[a] for cell in cells})
-        for a, fact in enumerate(target.facts)
+        table = target.interactions
+        masses, _ = _rake_cells(target, list(table.cells), mass_array(table))
+        return _cover(target, pool_cells, masses)
+    at = np.flatnonzero(pool_cells.in_scope_c)
+    cells, size_c = [pool_cells.cells[c] for c in at], pool_cells.size_c[at]
+    common = None
+    if target.interactions is None:
+        common = fit_common_interactions(pool_cells.count_kc[:, at], cell_codes(cells))
+    table_c = size_c if common is None else common.table_c
+    masses, indicator_cj = _rake_cells(target, cells, table_c)
+    # The pool's own table is itself a sample.
+    raked = RakedFromCounts(masses.mass_c, indicator_cj, size_c, common)
+    return replace(masses, raked=raked)
+
+
+def cell_codes(cells: Sequence[tuple[str, ...]]) -> list[Ints]:
+    """Return for each attribute (C,) the code of every cell's level."""
+    return [
+        np.unique(np.array(levels, dtype=object), return_inverse=True)[1].astype(np.int64)
+        for levels in zip(*cells, strict=True)
     ]
+
+
+def _rake_cells(
+    target: Target, cells: list[tuple[str, ...]], table_c: Floats
+) -> tuple[CellMasses, Floats]:
+    """(masses with the margins, nearest to the table; (C, J) the levels of every cell)."""
+    margins = []
+    for a, fact in enumerate(target.facts):
+        seen = {cell[a] for cell in cells}
+        in_table_l = np.array([level in seen for (level,) in fact.cells])
+        if isinstance(target.interactions, Distribution):
+            _check_rows(fact, in_table_l)
+        margins.append(_covered_fact(target, fact, in_table_l))
     known = [
         _known_margin(name, margin, [cell[a] for cell in cells])
         for a, (name, margin) in enumerate(zip(target.by, margins, strict=True))
     ]
-    mass_c = _raked_masses(target, start_c / start_c.sum(), known)
+    start_c = table_c / table_c.sum()
+    mass_c = _raked_masses(target, start_c, known)
     indicator_cj = np.hstack([np.eye(len(margin.levels))[margin.code_c] for margin in known])
     uncovered = {name: mass for margin in margins for name, mass in margin.uncovered.items()}
-    masses = CellMasses(cells, mass_c, _raked_errors(mass_c, indicator_cj, margins), uncovered)
-    if target.interactions is not None:
-        return _cover(target, pool_cells, masses)
-    # The pool's own table is itself a sample.
-    return replace(masses, share_jacobian_cc=share_jacobian(mass_c, indicator_cj))
+    errors = _raked_errors(target, start_c, mass_c, known, margins)
+    return CellMasses(cells, mass_c, errors, uncovered), indicator_cj
 
 
-def _cover_margin(target: Target, fact: Distribution, seen: set[str]) -> CellMasses:
-    """Read one margin, without the levels that the table it is raked from does not have."""
-    mass_l = mass_array(fact)
-    empty_l = np.array([cell[0] not in seen for cell in fact.cells]) & (mass_l > 0)
-    masses = CellMasses(list(fact.cells), mass_l, mass_covariance(fact))
-    if not empty_l.any():
-        return masses
-    empty = {
-        cell_text(fact.by, fact.cells[at]): float(mass_l[at]) for at in np.flatnonzero(empty_l)
-    }
-    if target.interactions is not None:
+def _check_rows(fact: Distribution, in_table_l: npt.NDArray[np.bool_]) -> None:
+    """Refuse a table of interactions without a level that its margin gives mass to."""
+    lacking = [
+        cell_text(fact.by, fact.cells[at])
+        for at in np.flatnonzero(~in_table_l & (mass_array(fact) > 0)).tolist()
+    ]
+    if lacking:
         raise DataError(
-            f"the table of interactions has no row for {first_few(list(empty))}, which the margin "
+            f"the table of interactions has no row for {first_few(lacking)}, which the margin "
             "gives mass to.",
             column=fact.by[0],
-            levels=list(empty),
+            levels=lacking,
         )
-    allow_uncovered(target, empty, float(mass_l[~empty_l].sum()))
-    kept_l, covariance_ll = restricted(mass_l, masses.covariance_cc, ~empty_l)
-    cells = [fact.cells[at] for at in np.flatnonzero(~empty_l)]
-    return CellMasses(cells, kept_l, covariance_ll, empty)
 
 
 def _known_margin(name: str, margin: CellMasses, level_c: list[str]) -> MarginOfCells:
@@ -254,7 +314,9 @@ def _raked_masses(target: Target, start_c: Floats, margins: list[MarginOfCells])
         return rake_table(start_c, margins)
     except (CoverageError, ConvergenceError) as error:
         table = (
-            "the pool's own table" if target.interactions is None else "the table of interactions"
+            "the table of interactions"
+            if isinstance(target.interactions, Distribution)
+            else "the pool's own table"
         )
         raise type(error)(
             f"the margins of {' and '.join(target.by)} cannot be raked from {table}, because "
@@ -264,15 +326,35 @@ def _raked_masses(target: Target, start_c: Floats, margins: list[MarginOfCells])
         ) from error
 
 
-def _raked_errors(mass_c: Floats, indicator_cj: Floats, margins: list[CellMasses]) -> Floats | None:
-    if all(margin.covariance_cc is None for margin in margins):
-        return None
-    from scipy.linalg import block_diag
+def _raked_errors(
+    target: Target,
+    start_c: Floats,
+    mass_c: Floats,
+    known: list[MarginOfCells],
+    margins: list[CellMasses],
+) -> tuple[MassError, ...]:
+    """Carry the error of every margin over to the cells.
 
-    blocks = [
-        np.zeros((len(margin.cells), len(margin.cells)))
-        if margin.covariance_cc is None
-        else margin.covariance_cc
-        for margin in margins
+    At margins that are `smoothed` as their errors are, so that cells of a level which a survey
+    missed are uncertain, too.
+    """
+    if not any(margin.errors for margin in margins):
+        return ()
+    shifted = [
+        margin if fact.n is None else replace(margin, mass_l=smoothed(margin.mass_l, fact.n))
+        for margin, fact in zip(known, target.facts, strict=True)
     ]
-    return raked_covariance(mass_c, indicator_cj, block_diag(*blocks))
+    # The margins themselves can be reached; their neighbours may not.
+    with suppress(CoverageError, ConvergenceError):
+        mass_c = rake_table(start_c, shifted)
+    blocks = [np.eye(len(margin.levels))[margin.code_c] for margin in known]
+    jacobian_cj = margin_jacobian(mass_c, np.hstack(blocks))
+    end = np.cumsum([block_cl.shape[1] for block_cl in blocks])
+    errors = []
+    for block_cl, last, margin in zip(blocks, end, margins, strict=True):
+        own_cl = jacobian_cj[:, last - block_cl.shape[1] : last]
+        errors += [
+            MassError(own_cl @ error.covariance_cc @ own_cl.T, error.freedom)
+            for error in margin.errors
+        ]
+    return tuple(errors)

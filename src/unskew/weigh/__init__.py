@@ -4,6 +4,8 @@
   again.
 - ``calibrate``: move the weights as little as possible so that known facts about the target hold
   exactly.
+- ``count_covariance``: covariance of masses that follow the pool's own counts: every source is
+  drawn again.
 - ``curvature``: the curvature of the objective at the solution, as standard errors need it.
 - ``doubly_robust``: target means augmented by an outcome model: right if the weights or the model
   are right.

@@ -19,12 +19,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse
 import scipy.special
 
 from unskew.records import Estimate, Floats, Ints
 from unskew.records.arrays import log_sums
 from unskew.solve.profile_likelihood import Profile
+from unskew.target.mass_covariance import MassError, sum_covariances
 from unskew.weigh.effective_size import add_by_code
 from unskew.weigh.sampling_units import (
     Units,
@@ -49,8 +49,8 @@ class EstimatedRows:
     unit : (R,) unit of each row (of groups and copies), or None where each is one by itself.
     profile : the likelihood at its maximum.
     kept : (K,) False for a source that is left out of training.
-    mass_covariance : (C, C) covariance of the strata's target masses, those raked from the pool's
-        counts varying with these; None where they are exact.
+    mass_errors : independent errors of the strata's target masses: of surveys, and of the pool's
+        own counts where masses follow these; none where they are exact.
     """
 
     names: tuple[str, ...]
@@ -59,7 +59,12 @@ class EstimatedRows:
     unit: Ints | None = field(repr=False)
     profile: Profile = field(repr=False)
     kept: npt.NDArray[np.bool_]
-    mass_covariance: Floats | None = field(repr=False, default=None)
+    mass_errors: tuple[MassError, ...] = field(repr=False, default=())
+
+    @property
+    def mass_covariance(self) -> Floats | None:
+        """(C, C) covariance of the strata's target masses; None where they are exact."""
+        return sum_covariances(self.mass_errors)
 
     @property
     def is_post_stratified(self) -> bool:
@@ -80,7 +85,9 @@ class EstimatedRows:
         return bool((log_rk == log_rk[row_of_cell[cell_r]]).all())
 
 
-def estimated_mean(rows: EstimatedRows, value_r: Floats, level: float) -> Estimate:
+def estimated_mean(
+    rows: EstimatedRows, value_r: Floats, level: float, empty_mean_c: Floats | None = None
+) -> Estimate:
     """Estimate the target mean Σ_i π_i h_i where ω was estimated.
 
     The standard error accounts for the estimation of ω and for the error of the margins. The
@@ -89,9 +96,14 @@ def estimated_mean(rows: EstimatedRows, value_r: Floats, level: float) -> Estima
     more for strata of a few images (`stratified_variance`, `hidden_variance`). To it
     comes mᵀ Cov(p̂) m, m_c the mean of stratum c. Where no source is left out, the larger of this
     and the model-based variance Σ_i π_i² (h_i − m)² + aᵀ ∂μ̂/∂η counts, as in `weighted_mean`.
+    The degrees of freedom of Welch and Satterthwaite count those of every survey.
+
+    ``empty_mean_c`` is (C,) the mean of strata without mass, whose mass may be uncertain.
     """
     mean = float(rows.weight @ value_r)
-    deviation_r, margin = deviations_from_strata(rows, value_r)
+    deviation_r = deviations_from_strata(rows, value_r)
+    margin_e = mass_variances(rows, value_r, empty_mean_c)
+    margin = float(margin_e.sum())
     scale = float(np.abs(deviation_r).max())
     units = find_units(rows)
     if _shows_no_spread(rows, units, value_r):
@@ -110,7 +122,11 @@ def estimated_mean(rows: EstimatedRows, value_r: Floats, level: float) -> Estima
             add_by_code(units.stratum_m, np.square(spread_m), units.size_s.size),
             units.size_s,
         )
-    return _interval(mean, variance + margin, degrees_of_freedom(variance_s, size_s), level)
+    freedom_e = np.array([error.freedom for error in rows.mass_errors])
+    freedom = degrees_of_freedom(
+        np.concatenate([variance_s, margin_e]), np.concatenate([size_s, freedom_e + 1.0])
+    )
+    return _interval(mean, variance + margin, freedom, level)
 
 
 def beside_rival(estimate: Estimate, rival: Estimate) -> Estimate:
@@ -127,31 +143,6 @@ def beside_rival(estimate: Estimate, rival: Estimate) -> Estimate:
     stderr = math.hypot(max(estimate.stderr, rival.stderr), apart)
     return Estimate(
         estimate.value, stderr, (estimate.value - reach, estimate.value + reach), estimate.level
-    )
-
-
-def count_covariance(rows: EstimatedRows, amount_r: Floats) -> Floats:
-    """Compute the (C, C) covariance of N_c = Σ_{i in c} ``amount``_i over the strata c.
-
-    Every source (or its groups) is drawn again.
-    """
-    units, n_cells = find_units(rows), rows.profile.u.shape[0]
-    shape = (units.stratum_m.size, n_cells)
-    count_mc = scipy.sparse.coo_array(
-        (amount_r, (units.unit_n, rows.profile.cell)), shape=shape
-    ).tocsr()
-    member_ms = scipy.sparse.csr_array(
-        (np.ones(shape[0]), units.stratum_m, np.arange(shape[0] + 1)),
-        shape=(shape[0], units.size_s.size),
-    )
-    total_sc = np.asarray((member_ms.T @ count_mc).todense())
-    # n/(n − 1) for each source; one with a single unit shows no spread.
-    factor_s = np.divide(
-        units.size_s, units.size_s - 1.0, out=np.zeros(units.size_s.size), where=units.size_s > 1
-    )
-    squares_cc = count_mc.T @ (count_mc * factor_s[units.stratum_m][:, None])
-    return np.asarray(
-        squares_cc.todense() - (total_sc.T * (factor_s / np.maximum(units.size_s, 1))) @ total_sc
     )
 
 
@@ -177,19 +168,25 @@ def _interval(mean: float, variance: float, freedom: float, level: float) -> Est
     return Estimate(mean, stderr, (mean - half_width, mean + half_width), level)
 
 
-def deviations_from_strata(rows: EstimatedRows, value_r: Floats) -> tuple[Floats, float]:
-    """Return (R,) h_i − m_{c_i}, 0 for rows without weight, and mᵀ Cov(p̂) m.
-
-    The latter is what the error of the strata's masses adds to the variance.
-    """
+def deviations_from_strata(rows: EstimatedRows, value_r: Floats) -> Floats:
+    """Return (R,) h_i − m_{c_i}, 0 for rows without weight."""
     mean_c = cell_means(rows, value_r)
-    deviation_r = np.where(rows.weight > 0, value_r - mean_c[rows.profile.cell], 0.0)
-    margin = (
-        0.0
-        if rows.mass_covariance is None
-        else max(float(mean_c @ rows.mass_covariance @ mean_c), 0.0)
+    return np.where(rows.weight > 0, value_r - mean_c[rows.profile.cell], 0.0)
+
+
+def mass_variances(
+    rows: EstimatedRows, value_r: Floats, empty_mean_c: Floats | None = None
+) -> Floats:
+    """Compute mᵀ Cov(p̂) m of every error of the strata's masses, m_c the mean of stratum c."""
+    mean_c = cell_means(rows, value_r)
+    if empty_mean_c is not None:
+        mass_c = add_by_code(rows.profile.cell, rows.weight, mean_c.size)
+        mean_c = np.where(mass_c > 0, mean_c, empty_mean_c)
+    # Masses sum to 1, so an offset cancels; without it less is lost to rounding.
+    mean_c = mean_c - float(rows.weight @ value_r)
+    return np.array(
+        [max(float(mean_c @ error.covariance_cc @ mean_c), 0.0) for error in rows.mass_errors]
     )
-    return deviation_r, margin
 
 
 def cell_means(rows: EstimatedRows, value_r: Floats) -> Floats:

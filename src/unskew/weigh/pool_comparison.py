@@ -12,6 +12,7 @@ from unskew.weigh.effective_size import add_by_code
 from unskew.weigh.estimated_omega import (
     EstimatedRows,
     deviations_from_strata,
+    mass_variances,
     spread_of_estimate,
 )
 from unskew.weigh.sampling_units import Units, centre_within_sources, design_effect, find_units
@@ -157,7 +158,8 @@ def _estimated(
 ) -> tuple[float, float, float]:
     if units.cannot_vary:
         return np.inf, np.inf, 0.0
-    deviation_r, margin = deviations_from_strata(rows, value_r)
+    deviation_r = deviations_from_strata(rows, value_r)
+    margin = float(mass_variances(rows, value_r).sum())
     if rows.is_post_stratified:
         # Given the numbers of images in the strata, both means vary within strata only.
         variance_c, _ = stratified_variance(rows, units, value_r, deviation_r)

@@ -197,12 +197,13 @@ def centre_within_sources(weights: WeightedRows, units: Units, influence_n: Floa
     )[:, 0]
 
 
-def degrees_of_freedom(variance_s: Floats, size_s: Ints) -> float:
+def degrees_of_freedom(variance_s: Floats, size_s: Ints | Floats) -> float:
     """Compute the degrees of freedom of Welch and Satterthwaite, (Σ_s v_s)²/Σ_s (v_s²/(m_s − 1)).
 
     Where no stratum has a spread of its own, they are those of all strata together.
     """
-    free_s = np.maximum(size_s - 1, 1)
+    # A million are as good as infinitely many.
+    free_s = np.clip(size_s - 1, 1, 1e6)
     largest = float(variance_s.max())
     if not 0.0 < largest < math.inf:
         return float(free_s.sum())

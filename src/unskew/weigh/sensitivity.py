@@ -190,14 +190,19 @@ def bound_weights_mean(
     ----------
     weights : the weights.
     values : (n,) h_i, finite, in the order of ``weights.id``.
-    factor, cell, by, threshold, level : as for `bound_mean`.
+    factor, by, threshold, level : as for `bound_mean`.
+    cell : as for `bound_mean`; default: the strata of a `Strata` model, whose masses the target
+        gives (with margins that were raked or surveyed these margins stay, too).
     """
+    if cell is None and weights.estimation is not None:
+        cell = weights.estimation.stratum
     for column in (values, cell, by):
         check_order(column, weights.id)
     value_n = check_values(values, weights.weight.size)
 
     def half_width(end: Extreme) -> float:
-        low, high = weighted_mean(weights, end.mean_n + end.residual_n, level).interval
+        moved_n = np.where(weights.weight > 0, end.mean_n + end.residual_n, value_n)
+        low, high = weighted_mean(weights, moved_n, level).interval
         return math.inf if math.isinf(high) else (high - low) / 2
 
     bound = _bound(

@@ -99,11 +99,12 @@ def _mean_of_fit(estimation: Estimation, value_n: Floats, level: float) -> Estim
     if not estimation.is_smooth:
         return bootstrap_fit(estimation, REPLICATES, estimation.seed, value_n).estimate(level)
     value_r = estimation.values_of_rows(value_n)
-    estimate = estimated_mean(estimation.rows, value_r, level)
+    empty_mean_c = estimation.means_without_mass(value_n)
+    estimate = estimated_mean(estimation.rows, value_r, level, empty_mean_c)
     rival = estimation.rival_rows
     if rival is None:
         return estimate
-    return beside_rival(estimate, estimated_mean(rival, value_r, level))
+    return beside_rival(estimate, estimated_mean(rival, value_r, level, empty_mean_c))
 
 
 def _mean_of_solve(weights: Weights, value_n: Floats, level: float) -> Estimate:

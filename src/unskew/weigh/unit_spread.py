@@ -73,7 +73,7 @@ def _spreads_of_rows(
     )
     columns, masses = [], []
     for value_r in estimation.values_of_rows(value_nj).T:
-        deviation_r, _ = deviations_from_strata(rows, value_r)
+        deviation_r = deviations_from_strata(rows, value_r)
         spread_m = _spread_of_images(rows, units, deviation_r)
         if has_own_masses:
             # The masses are those of the target's images: image j moves them towards its stratum.
