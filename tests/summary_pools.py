@@ -18,7 +18,12 @@ from unskew.report.summary.summarize import summarize_run
 
 # A passed test of fit, for tests about other things.
 NO_FIT_CHECK = SimpleNamespace(
-    p_value=0.5, features=(), message="The sources look as the bias model expects.", n_replicates=99
+    p_value=0.5,
+    features=(),
+    joint=None,
+    notes=(),
+    message="The sources look as the bias model expects.",
+    n_replicates=99,
 )
 QUICK: dict[str, Any] = {"replicates": 0, "fit_check": NO_FIT_CHECK}
 

@@ -6,7 +6,8 @@ __version__ = "0.1.0"  # the one place: pyproject.toml reads it, `unskew --versi
 
 if TYPE_CHECKING:
     from unskew import bias, learn, represent, scenarios
-    from unskew.bias.fit_check import FeatureCheck, FitCheck, check_fit
+    from unskew.bias.fit_check import FitCheck, check_fit
+    from unskew.bias.fit_tests import FeatureCheck, JointCheck
     from unskew.choosing.choice import BiasChoice
     from unskew.choosing.ranking import choose_bias
     from unskew.config.run_config import RunConfig, read_config
@@ -94,6 +95,7 @@ __all__ = [
     "Images",
     "Inputs",
     "InvalidConfigError",
+    "JointCheck",
     "LabelShift",
     "OutcomePredictions",
     "OutcomeRange",
@@ -164,7 +166,8 @@ __all__ = [
 # Each name is fetched from its home when it is first asked for: `import unskew` costs next to
 # nothing, also in processes that need little.
 _NAMES = {
-    "bias.fit_check": ("FeatureCheck", "FitCheck", "check_fit"),
+    "bias.fit_check": ("FitCheck", "check_fit"),
+    "bias.fit_tests": ("FeatureCheck", "JointCheck"),
     "choosing.choice": ("BiasChoice",),
     "choosing.ranking": ("choose_bias",),
     "config.run_config": ("RunConfig", "read_config"),

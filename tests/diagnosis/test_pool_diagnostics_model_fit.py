@@ -6,7 +6,7 @@ import pytest
 
 import unskew
 from summary_pools import mixed_frame
-from unskew.diagnosis.pool_diagnostics import affordable_fit_replicates, diagnose
+from unskew.diagnosis.pool_diagnostics import diagnose
 from unskew.report.summary.summarize import summarize_run
 
 
@@ -24,9 +24,3 @@ def test_the_fit_check_is_that_of_the_library() -> None:
     assert summary.bias.fit_message == expected.message
     fewer = unskew.check_fit(pool, model, weights=weights, replicates=99)
     assert fewer.n_replicates == 99
-
-
-def test_the_number_of_replicates_depends_on_the_size_alone() -> None:
-    assert affordable_fit_replicates(1_000, 3) == 999
-    assert 99 <= affordable_fit_replicates(100_000, 5) < 999
-    assert affordable_fit_replicates(1_000_000, 5) == 0

@@ -3,22 +3,31 @@
 - ``base``: what every bias model is: settings that are fitted to a pool, and the fitted factor of
   ω.
 - ``box``: biasing functions that are 1 in a box around a source's own images and 0 outside.
+- ``comparisons``: which columns are compared between which sources: those that have a value for
+  every image.
 - ``feature_flags``: features that deserve a warning.
 - ``features``: columns of a table -> numbers: numeric features standardised, categorical ones as
   indicators.
 - ``fit_check``: given ω, does each source look like ω_k p̃/Ω_k? Score tests with bootstrap
   p-values.
 - ``fit_rows``: the rows that a bias model is fitted on.
+- ``fit_tests``: the tests of one comparison: each column by itself, and all columns together.
 - ``fitted``: a fitted bias model: ω of any table, and what it rests on.
 - ``fitting``: the fit of a bias model.
 - ``known``: biasing functions that are known: given as columns, functions or a matrix.
 - ``likelihood``: maximum likelihood of the source labels for log-linear biasing functions, by
   Newton's method.
+- ``probe_functions``: functions of an image by which sources are compared: of one column, of
+  pairs, of all at once.
 - ``product``: biasing functions that are products, such as label bias × camera bias.
 - ``propensity``: biasing functions from a classifier of the source, cross-fitted, relative to a
   reference.
+- ``redrawn_sources``: sums of residuals over the images, and what they are under the model:
+  sources drawn again.
 - ``resemblance``: does the weighted pool look like the target? A classifier tries to tell them
   apart.
+- ``separation``: is it more than chance that a classifier tells the target's images from the
+  weighted pool?
 - ``schema``: a bias model <-> the ``[bias]`` part of a configuration, as values of TOML and JSON.
 - ``strata``: biasing functions of discrete attributes alone: label, country × gender, age in
   bins.

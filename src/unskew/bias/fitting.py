@@ -214,7 +214,7 @@ class _Jacobian:
 def _profile(rows: FitRows, log_rk: Floats, factors: Sequence[Factor]) -> Profile:
     """Solve the normalizers for these factors: the likelihood as a function of θ alone."""
     data = rows.data
-    derivative, penalty = _derivative(data.frame, log_rk, factors)
+    derivative, penalty = profile_derivative(data.frame, log_rk, factors)
     if rows.strata is None:
         u_ck, solved = solve_one_stratum(log_rk, data.source, data.names)
         return Profile(log_rk, u_ck, data.source, data.cell, derivative, penalty, solved)
@@ -222,10 +222,10 @@ def _profile(rows: FitRows, log_rk: Floats, factors: Sequence[Factor]) -> Profil
     return Profile(log_rk, u_ck, data.source, data.cell, derivative, penalty)
 
 
-def _derivative(
+def profile_derivative(
     frame: pd.DataFrame, log_rk: Floats, factors: Sequence[Factor]
 ) -> tuple[Derivative | None, Floats]:
-    """(∂ log ω/∂θ over the factors with parameters, None without any; their penalty)."""
+    """Return ∂ log ω/∂θ over the factors with parameters, None without any, and their penalty."""
     smooth = [factor for factor in factors if factor.n_parameters]
     if not smooth:
         return None, np.zeros((0, 0))

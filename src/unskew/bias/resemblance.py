@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unskew.bias.features import expand_features, is_numeric
+from unskew.bias.separation import ScoredImages, judge_separation
 from unskew.errors import DataError, UnskewWarning
 from unskew.records import Floats, Ints
 from unskew.records.levels import level_text
@@ -35,6 +37,8 @@ class Resemblance:
     ----------
     auc : area under its ROC curve, the pool's images counted with their weights: 0.5 =
         indistinguishable.
+    auc_stderr : its standard error if the model is right, the estimation of the weights included.
+    p_value : the chance of such an AUC if the model is right; NaN where it cannot be told.
     auc_before : the same with all images of the pool counted alike.
     unlike : share of the target's images that no source resembles: taken for the target's at odds
         of more than ten to one.
@@ -49,6 +53,8 @@ class Resemblance:
     n_target: int
     held_out: bool
     message: str
+    auc_stderr: float = math.nan
+    p_value: float = math.nan
 
 
 def compare_with_target(fitted: FittedBias, weight_r: Floats) -> Resemblance | None:
@@ -58,6 +64,8 @@ def compare_with_target(fitted: FittedBias, weight_r: Floats) -> Resemblance | N
 
     Too few that were held out are joined by those that fitted; too few altogether are a warning.
     """
+    import pandas as pd
+
     data = fitted.data
     target, held = _images_of_target(fitted)
     names = [] if target is None else _readable(fitted, target)
@@ -86,16 +94,31 @@ def compare_with_target(fitted: FittedBias, weight_r: Floats) -> Resemblance | N
         [weight_r[pool_at] / weight_r[pool_at].sum(), np.full(target_at.size, 1.0 / target_at.size)]
     )
     even = np.concatenate([np.full(pool_at.size, 1.0 / pool_at.size), weight[is_target]])
-    odds = _held_out_odds(x, is_target, weight, group, data.seed)
+    fold = deal_folds(group, is_target.astype(np.int64), _FOLDS, data.seed)
+    odds = _held_out_odds(x, is_target, weight, fold, data.seed)
     auc = _weighted_auc(odds, is_target, weight)
     unlike = float(np.mean(odds[is_target] > _UNLIKE_ODDS))
-    auc_before = _weighted_auc(
-        _held_out_odds(x, is_target, even, group, data.seed), is_target, even
+    auc_before = _weighted_auc(_held_out_odds(x, is_target, even, fold, data.seed), is_target, even)
+    both = (data.frame.iloc[pool_at], target.iloc[target_at])
+    separation = judge_separation(
+        fitted,
+        ScoredImages(
+            pd.concat(both, ignore_index=True),
+            pool_at,
+            odds,
+            weight,
+            fold,
+            group if any("group" in frame.columns for frame in both) else None,
+        ),
+        data.seed,
+    )
+    chance = (
+        "" if separation is None else f" ± {separation.stderr:.2f}, p = {separation.p_value:.2g}"
     )
     message = (
         f"A classifier tells {target_at.size:,} images of the target from the weighted pool with "
-        f"AUC {auc:.2f} (0.5 = not at all; {auc_before:.2f} before weighting), and {unlike:.0%} of "
-        "them resemble no source."
+        f"AUC {auc:.2f}{chance} (0.5 = not at all; {auc_before:.2f} before weighting), and "
+        f"{unlike:.0%} of them resemble no source."
     )
     return Resemblance(
         auc,
@@ -104,6 +127,7 @@ def compare_with_target(fitted: FittedBias, weight_r: Floats) -> Resemblance | N
         int(target_at.size),
         held,
         message if held else f"{message} They also fitted the weights, so this is optimistic.",
+        *(() if separation is None else (separation.stderr, separation.p_value)),
     )
 
 
@@ -169,7 +193,7 @@ def _matrix(pool: pd.DataFrame, target: pd.DataFrame, names: list[str]) -> tuple
     return np.column_stack(columns), np.asarray(pd.factorize(pd.Series(groups))[0], dtype=np.int64)
 
 
-def _held_out_odds(x: Floats, is_target: Any, weight: Floats, group: Ints, seed: int) -> Floats:
+def _held_out_odds(x: Floats, is_target: Any, weight: Floats, fold: Ints, seed: int) -> Floats:
     """Find the odds target : weighted pool of every image, from the model of the other folds.
 
     Both sides have the same total weight.
@@ -177,7 +201,6 @@ def _held_out_odds(x: Floats, is_target: Any, weight: Floats, group: Ints, seed:
     from sklearn.ensemble import GradientBoostingClassifier
 
     odds = np.ones(is_target.size)
-    fold = deal_folds(group, is_target.astype(np.int64), _FOLDS, seed)
     for at in range(_FOLDS):
         train, test = np.flatnonzero(fold != at), np.flatnonzero(fold == at)
         # Plain trees: the histogram-based ones bin weighted data so slowly that they lose below ten

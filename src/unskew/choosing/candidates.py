@@ -16,10 +16,12 @@ from unskew.choosing.target_distance import Fact, TargetDistance, distance_to_ta
 from unskew.debiasing.pool_weights import debias
 from unskew.errors import ConfigError, UnskewWarning
 from unskew.records import Pool, Weights
+from unskew.records.holm import OBJECTION, holm
 
 if TYPE_CHECKING:
     from unskew.bias.base import Bias
     from unskew.bias.fitted import FittedBias
+    from unskew.bias.resemblance import Resemblance
 
 BASELINE = "naive pooling"
 # As in `unskew.bias.feature_flags.flag_identifiers`.
@@ -81,12 +83,24 @@ class Candidate:
     @property
     def auc(self) -> float | None:
         """How well a classifier tells a sample of the target from the weighted pool."""
-        resemblance = (
-            None
-            if self.weights is None or self.weights.estimation is None
-            else self.weights.estimation.resemblance
-        )
-        return None if resemblance is None else resemblance.auc
+        return None if self._resemblance is None else self._resemblance.auc
+
+    @property
+    def objections(self) -> dict[str, float]:
+        """p-values below `OBJECTION`, by test, with all tests of the candidate counted (Holm)."""
+        tests = {
+            "check_fit": self.fit_p,
+            "known facts": None if self.distance is None else self.distance.p_value,
+            "a classifier": None if self._resemblance is None else self._resemblance.p_value,
+        }
+        adjusted = holm([(name, p) for name, p in tests.items() if p is not None])
+        return {name: p for name, p in adjusted.items() if p < OBJECTION}
+
+    @property
+    def _resemblance(self) -> Resemblance | None:
+        if self.weights is None or self.weights.estimation is None:
+            return None
+        return self.weights.estimation.resemblance
 
     @property
     def obstacle(self) -> str | None:

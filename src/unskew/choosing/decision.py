@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -16,12 +16,19 @@ from unskew.errors import first_few
 _SAME_WEIGHTS = 1e-3
 # Those that differ by more than this rest on other assumptions, not on other noise.
 _OTHER_WEIGHTS = 0.05
-# Below this p-value the sources contradict the family, and a sentence says so.
-_MISFIT = 0.01
+# What would tell families with another c(z) apart, by the kind of target that gives it.
+_ANCHORS = {
+    "a known share of the target": ("margins", "table", "uniform"),
+    "a sample of it": ("sample",),
+    "an unbiased source": ("source",),
+}
 
 
-def decide(rated: Sequence[Candidate], folds: Folds) -> BiasChoice:
-    """Choose the simplest of those near the best score that agree with the facts."""
+def decide(rated: Sequence[Candidate], folds: Folds, given: Collection[str] = ()) -> BiasChoice:
+    """Choose the simplest of those near the best score that agree with the facts.
+
+    ``given``: kinds of the targets that are known.
+    """
     able = [candidate for candidate in rated if candidate.score is not None]
     eligible = [candidate for candidate in able if candidate.obstacle is None] or [
         candidate for candidate in able if candidate.identifies and candidate.verdict == "ok"
@@ -39,7 +46,9 @@ def decide(rated: Sequence[Candidate], folds: Folds) -> BiasChoice:
     chosen, why = _pick(eligible, able, standing, len(rated) - len(able))
     ties = _find_ties(able)
     undecided = _undecided(chosen, eligible, ties, standing)
-    cautions = () if chosen is None else _cautions(chosen, eligible, able, standing, undecided)
+    cautions = (
+        () if chosen is None else _cautions(chosen, eligible, able, standing, undecided, given)
+    )
     return BiasChoice(
         best=None if chosen is None else chosen.model,
         name=None if chosen is None else chosen.name,
@@ -189,7 +198,7 @@ def _why(
         if chosen in near
         else "whose distance from the best score chance explains"
     )
-    how = "simplest" if agreeing else "one nearest to what is known about the target"
+    how = _how(chosen, agreeing)
     sentence = (
         f"{chosen.name} is chosen: the {how} "
         f"{rank}{' that agrees with what is known about the target' if passed else ''}"
@@ -205,6 +214,13 @@ def _why(
         if not passed
         else f"{sentence} Passed over for contradicting it: {first_few(passed)}."
     )
+
+
+def _how(chosen: Candidate, agreeing: Sequence[Candidate]) -> str:
+    """Say by what it was chosen: by its number of parameters, or by the known facts."""
+    if not agreeing or any(other.parameters < chosen.parameters for other in agreeing):
+        return "one nearest to what is known about the target"
+    return "simplest"
 
 
 def _find_ties(able: Sequence[Candidate]) -> list[list[Candidate]]:
@@ -268,6 +284,7 @@ def _cautions(
     able: Sequence[Candidate],
     standing: Mapping[str, Standing],
     undecided: Sequence[Candidate],
+    given: Collection[str],
 ) -> tuple[str, ...]:
     """List what speaks against the chosen one."""
     cautions = []
@@ -275,16 +292,19 @@ def _cautions(
         cautions.append(
             f"Nothing distinguishes it from {first_few([other.name for other in undecided])}: they "
             "describe the sources equally well and differ in what they assume about a factor "
-            "common to all sources, which the images cannot show. A known share of the target, a "
-            "sample of it or an unbiased source would."
+            f"common to all sources, which the images cannot show.{_would_tell(given)}"
         )
     if chosen.contradicts:
         assert chosen.distance is not None
         cautions.append(
             f"Yet it contradicts what is known about the target: {chosen.distance.fact} is off by "
             f"{chosen.distance.largest:.2g} standard deviations "
-            f"({chosen.distance.standard_errors:.1f} standard errors). A product with Strata over "
-            "the known shares would agree."
+            f"({chosen.distance.standard_errors:.1f} standard errors)."
+            + (
+                " A product with Strata over the known shares would agree."
+                if set(given) & set(_ANCHORS["a known share of the target"])
+                else " A bias model that reads it may agree."
+            )
         )
     ahead = _ahead(eligible, able, standing)
     if ahead is not None:
@@ -292,9 +312,28 @@ def _cautions(
             f"{ahead.name} has a better score, but {ahead.obstacle}: the sources differ in more "
             "than these images can undo, or by something that only identifies them."
         )
-    if chosen.fit_p is not None and chosen.fit_p < _MISFIT:
-        cautions.append(
-            f"The sources contradict it (check_fit, p = {chosen.fit_p:.2g}): none of the "
-            "candidates may be right."
-        )
+    if chosen.objections:
+        cautions.append(_objection(chosen, able))
     return tuple(cautions)
+
+
+def _would_tell(given: Collection[str]) -> str:
+    """Name what would tell them apart and is not given; nothing where all of it is."""
+    lacking = [what for what, kinds in _ANCHORS.items() if not set(kinds) & set(given)]
+    if not lacking:
+        return ""
+    text = " or ".join([", ".join(lacking[:-1]), lacking[-1]] if len(lacking) > 1 else lacking)
+    # "it" is the target, which the first of them names.
+    text = text.replace("a sample of it", "a sample of the target") if len(lacking) < 3 else text
+    return f" {text[0].upper()}{text[1:]} would."
+
+
+def _objection(chosen: Candidate, able: Sequence[Candidate]) -> str:
+    """Say which tests speak against the chosen one, and whether any candidate is left."""
+    tests = " and ".join(f"{name}, p = {p:.2g}" for name, p in chosen.objections.items())
+    others = [other.name for other in able if other.fit_p is not None and not other.objections]
+    if others:
+        left = f"nothing speaks against {first_few(others)}"
+    else:
+        left = "none of the candidates may be right"
+    return f"The images contradict it ({tests}, all tests counted): {left}."

@@ -92,13 +92,14 @@ def choose_bias(
     named = name_candidates(candidates, pool, baseline)
     split = make_folds(pool, target, folds, seed)
     columns = _columns(pool, list(named.values()))
-    known = known_facts(pool, [*([] if target is None else [target]), *facts], columns)
+    targets = [*([] if target is None else [target]), *facts]
+    known = known_facts(pool, targets, columns)
     checked = list(dict.fromkeys([*_complete(pool, ["label"]), *columns])) if check else []
     rated = [
         evaluate_candidate(name, model, split, known, checked=checked, seed=seed)
         for name, model in named.items()
     ]
-    choice = decide(rated, split)
+    choice = decide(rated, split, {one.kind for one in targets})
     return replace(choice, notes=(*restricted_facts(pool, facts), *choice.notes))
 
 

@@ -90,7 +90,11 @@ def _remark(candidate: Candidate, chosen: Candidate | None, own: Standing | None
     if candidate.contradicts:
         assert candidate.distance is not None
         return f"contradicts what is known about the target ({candidate.distance.fact})"
-    return "as good, and not simpler" if chosen is not None else "not chosen for itself alone"
+    if chosen is None:
+        return "not chosen for itself alone"
+    if candidate.parameters < chosen.parameters:
+        return "as good and simpler, but farther from what is known about the target"
+    return "as good, and not simpler"
 
 
 def show_table(table: pd.DataFrame) -> str:

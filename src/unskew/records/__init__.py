@@ -6,6 +6,8 @@
   rows has no say.
 - ``diagnostics``: how far the weights can be trusted: the test of fit, error bars, and
   sensitivity to c(z).
+- ``holm``: several tests of one model: p-values that stay right however many there are (Holm
+  1979).
 - ``levels``: the values of a column as levels, and ids joined to positions.
 - ``pool``: `Pool`, and where the pixels of its images are.
 - ``pool_table``: tables and arrays -> `Pool`: one row for each image, with a source and a stable

@@ -281,6 +281,14 @@ class Information:
             g_ck = g_ck - self.b_ckp @ a_p
         return np.einsum("ckl,cl->ck", self._inverse_ckk, g_ck), a_p
 
+    def solve_columns(self, g_ckj: Floats, g_pj: Floats) -> tuple[Floats, Floats]:
+        """Solve I a = g for many right-hand sides, the columns j of g."""
+        a_pj = np.zeros(g_pj.shape)
+        if g_pj.shape[0]:
+            a_pj = self._reduced[1] @ (g_pj - np.einsum("ckp,ckj->pj", self._reduced[0], g_ckj))
+            g_ckj = g_ckj - self.b_ckp @ a_pj
+        return self._inverse_ckk @ g_ckj, a_pj
+
     def parameter_covariance(self) -> Floats:
         """Return (P, P) S⁻."""
         return self._reduced[1]

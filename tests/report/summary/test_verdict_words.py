@@ -131,7 +131,16 @@ def test_a_rejected_model_is_weak(pool: unskew.Pool, weights: unskew.Weights) ->
         },
     )
     rejected = type(
-        "", (), {"p_value": 0.001, "features": (worst,), "message": "no", "n_replicates": 999}
+        "",
+        (),
+        {
+            "p_value": 0.001,
+            "features": (worst,),
+            "joint": None,
+            "notes": (),
+            "message": "no",
+            "n_replicates": 999,
+        },
     )
     found = summary_of(pool, weights, fit_check=rejected)
     assert found.verdict.level == "weak"

@@ -9,6 +9,7 @@ import numpy as np
 
 from unskew.errors import UnskewError
 from unskew.records import Diagnostics, Floats
+from unskew.records.holm import OBJECTION
 from unskew.records.levels import level_text
 from unskew.report.summary.columns import column_numbers
 from unskew.report.summary.privacy import private_sentences, without_counts
@@ -223,18 +224,43 @@ def show_bias(
         fit_p_value=None if fit is None else fit.p_value,
         fit_message=diagnostics.fit_note if fit is None else _fit_message(fit, private),
         fit_rows=() if fit is None else _fit_rows(fit, private),
+        fit_joint=None if fit is None else _fit_joint(fit, private),
+        fit_notes=() if fit is None else sentences(fit.notes),
     )
     return panel, note
 
 
 def _fit_message(fit: Any, private: bool) -> str:
-    if not private or not fit.p_value < 0.05:
+    if not private or not fit.p_value < OBJECTION:
         return without_counts(fit.message) if private else fit.message
-    worst = min(fit.features, key=lambda check: (check.p_value, -check.statistic))
+    feature, source = worst_of_fit(fit, private)
     return (
-        f"The bias model does not describe the sources (p = {fit.p_value:.2g}): "
-        f"{worst.feature} "
-        f"of `{worst.source}` is off most."
+        f"The bias model does not describe the sources (p = {fit.p_value:.2g}): {feature} "
+        f"of `{source}` is off most."
+    )
+
+
+def worst_of_fit(fit: Any, private: bool) -> tuple[str, str]:
+    """Name what is off most, a feature or a product of two, and the source."""
+    worst = min(fit.features, key=lambda check: (check.p_value, -check.statistic), default=None)
+    joint = fit.joint
+    if joint is not None and (worst is None or joint.p_value < worst.p_value):
+        # The place may name a rare level.
+        return ("all columns together" if private else joint.place), joint.source
+    assert worst is not None
+    return worst.feature, worst.source
+
+
+def _fit_joint(fit: Any, private: bool) -> FitRow | None:
+    joint = fit.joint
+    if joint is None:
+        return None
+    return FitRow(
+        feature=", ".join(joint.columns),
+        p_value=joint.p_value,
+        source=joint.source,
+        place="" if private else joint.place,
+        excess=round(joint.excess, 2) if private else joint.excess,
     )
 
 

@@ -266,7 +266,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class FitRow:
-    """One feature of `check_fit`."""
+    """One feature of `check_fit`, or all of its columns together."""
 
     feature: str
     p_value: Number
@@ -289,6 +289,8 @@ class BiasPanel:
     fit_p_value: Number
     fit_message: str
     fit_rows: tuple[FitRow, ...]
+    fit_joint: FitRow | None = None
+    fit_notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

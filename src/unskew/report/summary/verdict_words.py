@@ -8,7 +8,9 @@ from typing import Any
 
 from unskew.errors import ConfigError, first_few
 from unskew.records import Overlap, Weights
+from unskew.records.holm import OBJECTION, holm
 from unskew.records.target import TARGET_OF_NUMBERS, THE_TARGET
+from unskew.report.summary.bias_panel import worst_of_fit
 from unskew.report.summary.privacy import (
     count_text,
     listed,
@@ -89,12 +91,6 @@ def _sizes(adjustment: Any) -> str:
     )
 
 
-# `check_fit` rejects below this; a model is a simplification, and with many images any is.
-_REJECTED = 0.01
-# A classifier that separates target and weighted pool so well has found something the weights do
-# not correct.
-_RECOGNISED = 0.7
-_UNLIKE = 0.05
 # Standardised difference from the target above which a column counts as not balanced (Austin 2009).
 _UNBALANCED = 0.1
 _COVERED = "the part of the target that has images"
@@ -121,8 +117,7 @@ def give_verdict(
     reasons = _Reasons()
     _judge_overlap(reasons, weighed.weights.overlap)
     _judge_solution(reasons, weighed.weights)
-    _judge_fit(reasons, fit)
-    _judge_resemblance(reasons, weighed)
+    _judge_model(reasons, fit, weighed)
     _judge_coverage(reasons, weighed)
     _judge_balance(reasons, balance, _aim(weighed))
     _count_left_out(reasons, weighed)
@@ -207,30 +202,35 @@ def _weak_steps(overlap: Overlap) -> list[str]:
     ]
 
 
-def _judge_fit(reasons: _Reasons, fit: Any) -> None:
-    if fit is None or not fit.p_value < _REJECTED:
-        return
-    worst = min(fit.features, key=lambda check: (check.p_value, -check.statistic))
-    reasons.add(
-        f"The bias model does not describe the sources (p = {fit.p_value:.2g}): {worst.feature} of "
-        f"{worst.source} is off most.",
-        f"Try a bias model that is freer in {worst.feature} (a Product with it, Tilt of degree 2, "
-        "Propensity); unskew.choose_bias compares them.",
-    )
+def _judge_model(reasons: _Reasons, fit: Any, weighed: WeightedPool) -> None:
+    """Object to the model where a test does, all tests of the page counted (Holm).
 
-
-def _judge_resemblance(reasons: _Reasons, weighed: WeightedPool) -> None:
+    These are `check_fit` and the classifier that tries to tell the target from the weighted pool.
+    """
     estimation = weighed.weights.estimation
     resemblance = None if estimation is None else estimation.resemblance
-    if resemblance is None:
-        return
-    if resemblance.auc > _RECOGNISED or resemblance.unlike > _UNLIKE:
+    p_value = holm(
+        [
+            *([] if fit is None else [("fit", fit.p_value)]),
+            *([] if resemblance is None else [("resemblance", resemblance.p_value)]),
+        ]
+    )
+    if p_value.get("fit", 1.0) < OBJECTION:
+        worst, source = worst_of_fit(fit, weighed.private)
+        reasons.add(
+            f"The bias model does not describe the sources (p = {p_value['fit']:.2g}): {worst} of "
+            f"{source} is off most.",
+            f"Try a bias model that is freer in {worst} (a Product with it, Tilt of degree 2, "
+            "Propensity); unskew.choose_bias compares them.",
+        )
+    if p_value.get("resemblance", 1.0) < OBJECTION:
+        assert resemblance is not None
         reasons.add(
             resemblance.message,
             "Add features that separate the target's images from the pool's to the bias model, or "
             "collect images like the target's.",
         )
-    else:
+    elif resemblance is not None:
         reasons.add(resemblance.message, weak=False)
 
 

@@ -1,0 +1,336 @@
+"""Sums of residuals over the images, and what they are under the model: sources drawn again.
+
+Under the model image i comes from source k with probability q_ik, so that S_k(f) = Σ_i (1{s_i = k}
+− q_ik) f(z_i) has mean 0 for every function f. How far it varies depends on what was estimated: q
+was fitted to these very sources. In a replicate every image gets a source drawn from q_i, the
+parameters η = (u, θ) move by one Newton step, and the residuals with them:
+
+    e*_ik = 1{s*_i = k} − q_ik,   δ = I⁻¹ Σ_i score*_i,
+    e*_ik − q_ik (δ_ik − Σ_l q_il δ_il),   δ_ik = δ_{u, ck} + J_ik·δ_θ,
+
+with score and information I as in `unskew.solve.profile_likelihood`. That is what a new draw and a
+new fit give, up to terms of order 1/n, without any fit. Images of one group come from one source,
+and how alike they are is not part of the model: there e*_ik is the observed residual with a random
+sign for each group (a multiplier bootstrap).
+
+Where some sources lack a column, the others are compared: given the image, and that it comes from
+one of the sources l in A, its source is k with probability q_ik/Σ_{l in A} q_il.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.records import Floats, Ints
+from unskew.solve.profile_likelihood import LinearDerivative, Profile
+
+Singles = npt.NDArray[np.float32]
+Functions = Callable[[Ints], Singles]
+
+# Numbers in the largest temporary of a replicate's residuals, 16 MB.
+_BLOCK = 2**22
+# The spread of sums over all images is that over so many of them (or groups), scaled: it is then
+# known to 2%. Beyond _MOST_WORK products of rows, replicates, sources and functions, which take a
+# second, fewer do, but not fewer than _FEWEST_UNITS. A fit of many parameters to few rows would be
+# another one.
+_ENOUGH_UNITS = 5_000
+_FEWEST_UNITS = 1_000
+_ROWS_OF_PARAMETER = 20
+_MOST_WORK = 1e10
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """S_k(f_t) of some sources and functions.
+
+    Attributes
+    ----------
+    observed : (K, T); 0 for sources that are not compared.
+    null : (B, K, T) the same in the replicates.
+    size : (K,) number of images of each source that is compared.
+    """
+
+    observed: Floats
+    null: Singles = field(repr=False)
+    size: Ints
+
+    def take(self, part: slice) -> Sums:
+        """Return the sums of some functions."""
+        return Sums(self.observed[:, part], self.null[:, :, part], self.size)
+
+    def of_source(self, k: int) -> Sums:
+        """Return the sums of one source."""
+        return Sums(self.observed[[k]], self.null[:, [k]], self.size[[k]])
+
+
+def sum_residuals(
+    profile: Profile,
+    group_r: Ints | None,
+    compared_k: npt.NDArray[np.bool_],
+    functions: Functions,
+    *,
+    replicates: int,
+    seed: int,
+    refit: bool = False,
+) -> Sums:
+    """Sum the residuals of the compared sources times (b, T) ``functions`` of rows.
+
+    ``refit``: the parameters are those of other rows, and move to these by a Newton step.
+    """
+    if group_r is not None and np.unique(group_r).size == group_r.size:
+        group_r = None  # every image is by itself
+    observed_kt = _observed(profile, compared_k, functions, refit)
+    rows = _some_rows(profile, group_r, replicates * observed_kt[:-1].size, seed)
+    part = profile if rows.size == profile.source.size else profile.take(rows)
+    redraw = _Redraw(part, None if group_r is None else group_r[rows], compared_k, replicates, seed)
+    null_bkt = np.zeros((replicates, *observed_kt.shape), dtype=np.float32)
+    last = int(np.flatnonzero(compared_k)[-1])
+    for at, residual_kbr in redraw.refitted():
+        f_rt = functions(rows[at])
+        for k, residual_br in residual_kbr.items():
+            if k != last:
+                null_bkt[:, k] += residual_br @ f_rt
+    # Residuals of an image sum to 0 over the sources.
+    null_bkt[:, last] = -null_bkt.sum(axis=1)
+    null_bkt *= np.float32(np.sqrt(profile.source.size / rows.size))
+    size_k = np.bincount(profile.source, minlength=compared_k.size) * compared_k
+    return Sums(observed_kt, null_bkt, size_k)
+
+
+def _observed(
+    profile: Profile, compared_k: npt.NDArray[np.bool_], functions: Functions, refit: bool
+) -> Floats:
+    step = _newton_step(profile) if refit else None
+    total_kt: Any = 0.0
+    for cell, block, q_bk in profile.blocks(_WIDTH):
+        is_compared = compared_k[profile.source[block]]
+        at, share_bk = block[is_compared], _among(q_bk[is_compared], compared_k)
+        residual_bk = -profile.residuals(at, share_bk)
+        if step is not None:
+            change_bk = np.broadcast_to(step[0][cell], share_bk.shape)
+            if profile.derivative is not None:
+                change_bk = change_bk + profile.derivative.block(at) @ step[1]
+            mean_b = np.einsum("bk,bk->b", share_bk, change_bk)
+            residual_bk -= share_bk * (change_bk - mean_b[:, None])
+        total_kt = total_kt + residual_bk.T @ functions(at)
+    return np.asarray(total_kt)
+
+
+def _newton_step(profile: Profile) -> tuple[Floats, Floats]:
+    """((C, K), (P,)) I⁻¹ Σ_i score_i."""
+    score_ck, score_p = np.zeros(profile.u.shape), np.zeros(profile.n_parameters)
+    for cell, at, q_bk in profile.blocks():
+        residual_bk = -profile.residuals(at, q_bk)
+        score_ck[cell] += residual_bk.sum(axis=0)
+        if profile.derivative is not None:
+            score_p += profile.derivative.total(at, residual_bk)
+    return profile.information.solve(score_ck, score_p)
+
+
+# Numbers that functions need for each row and source, in blocks of rows.
+_WIDTH = 200
+
+
+def _among(q_bk: Floats, compared_k: npt.NDArray[np.bool_]) -> Floats:
+    """Compute q_ik/Σ_{l compared} q_il; 0 for the other sources."""
+    if compared_k.all():
+        return q_bk
+    share_bk = q_bk * compared_k
+    return np.asarray(share_bk / np.maximum(share_bk.sum(axis=1, keepdims=True), 1e-300))
+
+
+def _some_rows(profile: Profile, group_r: Ints | None, work: int, seed: int) -> Ints:
+    """Choose the rows whose sources are drawn again, whole groups of them; all if there are few."""
+    n, (n_cells, n_sources) = profile.source.size, profile.u.shape
+    code_r = np.arange(n) if group_r is None else np.unique(group_r, return_inverse=True)[1]
+    n_units = int(code_r.max()) + 1
+    n_parameters = n_cells * (n_sources - 1) + profile.n_parameters
+    affordable = int(_MOST_WORK / max(work, 1) * n_units / n)
+    wanted = max(
+        min(_ENOUGH_UNITS, max(affordable, _FEWEST_UNITS)),
+        int(_ROWS_OF_PARAMETER * n_parameters * n_units / n),
+    )
+    if n_units <= wanted:
+        return np.arange(n)
+    chosen_m = np.zeros(n_units, dtype=np.bool_)
+    chosen_m[np.random.default_rng([seed, n]).permutation(n_units)[:wanted]] = True
+    return np.flatnonzero(chosen_m[code_r])
+
+
+@dataclass(frozen=True, eq=False)
+class _Redraw:
+    """Residuals of B replicates, as they are drawn and after a Newton step."""
+
+    profile: Profile
+    group_r: Ints | None
+    compared_k: npt.NDArray[np.bool_]
+    replicates: int
+    seed: int
+
+    def refitted(self) -> Iterator[tuple[Ints, dict[int, Singles]]]:
+        """Yield rows and, by source, (B, b) residuals of those that are compared."""
+        step_bck, step_bp = self._steps
+        for cell, at, q_rk, within, _ in self._drawn():
+            is_compared = self.compared_k[self.profile.source[at]]
+            share_rk = _among(q_rk, self.compared_k)[is_compared].astype(np.float32)
+            own = at[is_compared]
+            change_kbr = {
+                k: step_bck[:, cell, k, None] + self._slope(own, k, step_bp) for k in within
+            }
+            mean_br = sum(share_rk[:, k] * change_kbr[k] for k in within)
+            yield (
+                own,
+                {
+                    k: residual_br[:, is_compared] - share_rk[:, k] * (change_kbr[k] - mean_br)
+                    for k, residual_br in within.items()
+                },
+            )
+
+    @cached_property
+    def _steps(self) -> tuple[Singles, Singles]:
+        """((B, C, K), (B, P)) δ = I⁻¹ Σ_i score*_i of every replicate."""
+        profile = self.profile
+        score_bck = np.zeros((self.replicates, *profile.u.shape))
+        score_bp = np.zeros((self.replicates, profile.n_parameters))
+        for cell, at, _, _, every in self._drawn():
+            for k, residual_br in every.items():
+                score_bck[:, cell, k] += residual_br.sum(axis=1, dtype=np.float64)
+                self._add_scores(score_bp, at, k, residual_br)
+        step_ckb, step_pb = profile.information.solve_columns(
+            np.moveaxis(score_bck, 0, -1), score_bp.T
+        )
+        return (
+            np.ascontiguousarray(np.moveaxis(step_ckb, -1, 0), dtype=np.float32),
+            np.ascontiguousarray(step_pb.T, dtype=np.float32),
+        )
+
+    def _add_scores(self, score_bp: Floats, at: Ints, k: int, residual_br: Singles) -> None:
+        linear = self.profile.derivative
+        if isinstance(linear, LinearDerivative):
+            if k in linear.free:
+                own = self._columns_of(linear, k)
+                score_bp[:, own] += residual_br @ linear.phi[at].astype(np.float32)
+        elif linear is not None:
+            score_bp += residual_br @ self._jacobian(at)[:, k].astype(np.float32)
+
+    def _slope(self, at: Ints, k: int, step_bp: Singles) -> Any:
+        """(B, b) J_ik·δ_θ."""
+        linear = self.profile.derivative
+        if isinstance(linear, LinearDerivative):
+            if k not in linear.free:
+                return 0.0
+            own = self._columns_of(linear, k)
+            return step_bp[:, own] @ linear.phi[at].T.astype(np.float32)
+        if linear is None:
+            return 0.0
+        return step_bp @ self._jacobian(at)[:, k].T.astype(np.float32)
+
+    def _columns_of(self, linear: LinearDerivative, k: int) -> slice:
+        first = int(np.flatnonzero(linear.free == k)[0]) * linear.phi.shape[1]
+        return slice(first, first + linear.phi.shape[1])
+
+    def _jacobian(self, at: Ints) -> Floats:
+        assert self.profile.derivative is not None
+        return self.profile.derivative.block(at)
+
+    def _drawn(
+        self,
+    ) -> Iterator[tuple[int, Ints, Floats, dict[int, Singles], dict[int, Singles]]]:
+        """Yield stratum, rows, q, and two kinds of residuals by source, (B, b) each.
+
+        The first are among the compared sources, the second among all, which make the scores. They
+        are the same every time.
+        """
+        compared = np.flatnonzero(self.compared_k).tolist()
+        others = np.flatnonzero(~self.compared_k).tolist()
+        step = max(_BLOCK // (self.replicates * len(self.compared_k)), 16)
+        for number, (cell, at, q_rk) in enumerate(self._blocks(step)):
+            rng = np.random.default_rng([self.seed, number])
+            if not others:
+                within = self._residuals(rng, at, q_rk, compared)
+                yield cell, at, q_rk, within, within
+                continue
+            is_own = self.compared_k[self.profile.source[at]]
+            within = self._residuals(rng, at, _among(q_rk, self.compared_k), compared, is_own)
+            outside = self._residuals(rng, at, _among(q_rk, ~self.compared_k), others, ~is_own)
+            yield cell, at, q_rk, within, self._joined(rng, at, q_rk, within, outside)
+
+    def _blocks(self, step: int) -> Iterator[tuple[int, Ints, Floats]]:
+        for cell, block, q_bk in self.profile.blocks():
+            for start in range(0, block.size, step):
+                some = slice(start, start + step)
+                yield cell, block[some], q_bk[some]
+
+    def _residuals(
+        self,
+        rng: np.random.Generator,
+        at: Ints,
+        q_rk: Floats,
+        sources: list[int],
+        is_own: npt.NDArray[np.bool_] | None = None,
+    ) -> dict[int, Singles]:
+        """{k: (B, b) 1{s* = k} − q}; 0 for rows of other sources than ``sources``."""
+        share_rk = q_rk.astype(np.float32)
+        residual: dict[int, Singles] = {}
+        if self.group_r is not None:
+            sign_br = self._signs(at)
+            for k in sources:
+                own_r = (self.profile.source[at] == k).astype(np.float32) - share_rk[:, k]
+                residual[k] = sign_br * own_r
+        else:
+            uniform_br = rng.random((self.replicates, at.size), dtype=np.float32)
+            below_r: Any = 0.0
+            drawn_before: Any = np.zeros((1, 1), dtype=np.bool_)
+            for k in sources[:-1]:
+                below_r = below_r + share_rk[:, k]
+                is_below = uniform_br < below_r
+                residual[k] = (is_below & ~drawn_before).astype(np.float32) - share_rk[:, k]
+                drawn_before = is_below
+            residual[sources[-1]] = (~drawn_before).astype(np.float32) - share_rk[:, sources[-1]]
+            if len(sources) == 1:
+                residual[sources[0]] = np.zeros_like(uniform_br)
+        if is_own is not None:
+            for k in sources:
+                residual[k] *= is_own
+        return residual
+
+    def _joined(
+        self,
+        rng: np.random.Generator,
+        at: Ints,
+        q_rk: Floats,
+        within: dict[int, Singles],
+        outside: dict[int, Singles],
+    ) -> dict[int, Singles]:
+        """Add the residuals of whether a row is of a compared source, (1{compared} − Q) q_k/Q."""
+        chance_r = q_rk[:, self.compared_k].sum(axis=1).astype(np.float32)
+        if self.group_r is not None:
+            which_br = self._signs(at) * (self.compared_k[self.profile.source[at]] - chance_r)
+        else:
+            uniform_br = rng.random((self.replicates, at.size), dtype=np.float32)
+            which_br = (uniform_br < chance_r).astype(np.float32) - chance_r
+        first_rk = _among(q_rk, self.compared_k).astype(np.float32)
+        second_rk = _among(q_rk, ~self.compared_k).astype(np.float32)
+        return {k: part + which_br * first_rk[:, k] for k, part in within.items()} | {
+            k: part - which_br * second_rk[:, k] for k, part in outside.items()
+        }
+
+    def _signs(self, at: Ints) -> Singles:
+        return self._sign_bm[:, self._unit_r[at]]
+
+    @cached_property
+    def _unit_r(self) -> Ints:
+        assert self.group_r is not None
+        return np.unique(self.group_r, return_inverse=True)[1]
+
+    @cached_property
+    def _sign_bm(self) -> Singles:
+        shape = (self.replicates, int(self._unit_r.max()) + 1)
+        bits = np.random.default_rng(self.seed).integers(0, 2, size=shape, dtype=np.int8)
+        return bits.astype(np.float32) * 2 - 1

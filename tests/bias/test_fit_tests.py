@@ -1,0 +1,42 @@
+"""p-values of combined statistics are right whatever the statistics' dependence."""
+
+import numpy as np
+import pytest
+
+from unskew.bias.fit_tests import Statistic, smallest_p
+
+
+def test_the_p_value_counts_the_replicates_that_are_as_large():
+    assert Statistic(2.0, np.array([0.0, 1.0, 2.0, 3.0])).p_value == 3 / 5
+
+
+def test_one_statistic_is_itself():
+    one = Statistic(1.0, np.arange(5.0))
+    assert smallest_p([one]) is one
+
+
+@pytest.mark.parametrize("correlation", [0.0, 1.0])
+def test_the_smallest_p_value_has_a_uniform_p_value(correlation):
+    rng = np.random.default_rng(0)
+    p = []
+    for _ in range(400):
+        first = rng.normal(size=200)
+        second = correlation * first + (1 - correlation) * rng.normal(size=200)
+        parts = [Statistic(value[0], value[1:]) for value in (first, second)]
+        p.append(smallest_p(parts).p_value)
+    # Within three binomial standard deviations of 400.
+    assert np.mean(np.array(p) <= 0.1) == pytest.approx(0.1, abs=3 * 0.015)
+    assert np.mean(np.array(p) <= 0.5) == pytest.approx(0.5, abs=3 * 0.025)
+
+
+def test_scales_do_not_matter():
+    rng = np.random.default_rng(1)
+    first, second = rng.normal(size=(2, 100))
+    plain = smallest_p([Statistic(2.0, first), Statistic(1.0, second)])
+    scaled = smallest_p([Statistic(2e6, 1e6 * first), Statistic(1.0, second)])
+    assert plain.p_value == scaled.p_value
+
+
+def test_standardised_replicates_have_mean_0_and_variance_1():
+    one = Statistic(3.0, np.random.default_rng(2).exponential(size=500)).standardised
+    assert (one.null.mean(), one.null.std()) == pytest.approx((0.0, 1.0))
