@@ -85,8 +85,9 @@ def check_fit(
 
     Their distribution comes from replicates in which every image's source is drawn again from q and
     the model fitted again by a Newton step, or, where there are groups or copies of images, from a
-    multiplier bootstrap by these (`unskew.bias.redrawn_sources`). Both account for the estimation of normalizers and
-    parameters. ``p_value`` is that of the smaller of both p-values (Westfall & Young 1993).
+    multiplier bootstrap by these (`unskew.bias.redrawn_sources`). Both account for the estimation
+    of normalizers and parameters. ``p_value`` is that of the smaller of both p-values (Westfall &
+    Young 1993).
 
     A column that some source lacks, such as the label of an unlabelled sample of the target, is
     compared between the other sources, with q_ik/Σ_l q_il over these. A source in which some images

@@ -18,7 +18,7 @@ _SAME_WEIGHTS = 1e-3
 _OTHER_WEIGHTS = 0.05
 # What would tell families with another c(z) apart, by the kind of target that gives it.
 _ANCHORS = {
-    "a known share of the target": ("margins", "table", "uniform"),
+    "a known share of the target": ("margins", "table", "uniform", "predictions"),
     "a sample of it": ("sample",),
     "an unbiased source": ("source",),
 }
