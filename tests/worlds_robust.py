@@ -32,7 +32,7 @@ class RobustSet:
 
     weights: Weights
     value: np.ndarray
-    predicted: np.ndarray
+    predicted: np.ndarray | None
     target_predicted: object
     truth: float
 
@@ -151,6 +151,23 @@ def cross_fitted_noise(rng: Rng) -> RobustSet:
     return RobustSet(weights, noise, outcome.predicted, outcome.target_predicted, 0.0)
 
 
+def margins_wrong(rng: Rng) -> RobustSet:
+    """Weights wrong (two margins ignored), regression on those margins, one of them a survey's."""
+    n = 500
+    kind, light = rng.integers(3, size=n), (rng.random(n) < 0.3).astype(int)
+    pool = make_pool(
+        np.repeat([0, 1], n // 2),
+        kind=np.array(list("abc"), dtype=object)[kind],
+        light=np.array(["day", "night"], dtype=object)[light],
+    )
+    weights = unskew.debias(pool, Known(np.ones((n, 2))))
+    survey = rng.multinomial(400, [0.2, 0.2, 0.6]) / 400
+    kinds = {"mass": dict(zip("abc", survey.tolist(), strict=True)), "n": 400}
+    target = Target.margins({"kind": kinds, "light": {"day": 0.4, "night": 0.6}})
+    value = kind + 1.5 * light + rng.normal(size=n)
+    return RobustSet(weights, value, None, target, 0.2 + 2 * 0.6 + 1.5 * 0.6)
+
+
 def explains_30(rng: Rng) -> RobustSet:
     """Predictions explain 30%; known ω, 500 images in groups of two, 5,000 other of the target."""
     group = np.repeat(np.arange(250), 2)
@@ -193,6 +210,7 @@ PROMISED: tuple[tuple[World, float | None], ...] = (
     (tiny, 1.02),
     (cross_fitted_noise, 1.02),
     (cross_fitted, None),
+    (margins_wrong, None),
     (weights_wrong, None),
     (weights_wrong_shares, None),
 )

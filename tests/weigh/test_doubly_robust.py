@@ -48,7 +48,7 @@ def test_equal_weights_give_the_closed_form_of_ppi():
     variance = predicted.var(ddof=1) / n + target.var(ddof=1) / m
     factor = np.cov(value, predicted)[0, 1] / n / variance
     # PPI++ tunes without the factor of James and Stein, which is near 1 here.
-    assert 0.97 * factor < result.tuning < factor
+    assert 0.95 * factor < result.tuning < factor
     by_hand = value.mean() + result.tuning * (target.mean() - predicted.mean())
     assert result.value == pytest.approx(by_hand, rel=1e-12)
     rest = value - result.tuning * predicted

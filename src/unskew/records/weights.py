@@ -200,7 +200,8 @@ class Weights:
             `Target.sample` has images are taken as theirs, in their order, any other number as
             further images drawn from the target, independently of the pool. Or T̂ itself: a number
             if it is known, an `Estimate` if it has an error. Not needed if the target is a source
-            of the pool.
+            of the pool. Or a `Target` with known shares of attributes: without ``predicted`` the
+            values are regressed on them (the generalised regression estimator).
         level : coverage of the interval.
         """
         from unskew.weigh.methods import doubly_robust_mean, weighted_mean

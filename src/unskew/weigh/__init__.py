@@ -15,6 +15,8 @@
   in O(n log n).
 - ``known_margins``: known margins and means of the target, read from what a user passes and
   checked.
+- ``margin_regression``: the generalised regression estimator: an outcome model on attributes whose
+  shares on the target are known.
 - ``methods``: what the methods of `Weights` compute: the one module that the record imports.
 - ``new_images``: weights for images that were not in the pool, by the fitted bias model, without
   a new solve.

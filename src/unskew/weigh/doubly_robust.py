@@ -32,7 +32,8 @@ import numpy.typing as npt
 import scipy.special
 
 from unskew.errors import ConfigError
-from unskew.records import Estimate, Floats, RobustEstimate
+from unskew.records import Estimate, Floats, RobustEstimate, Target
+from unskew.weigh.margin_regression import mean_by_margins, regress_on_margins
 from unskew.weigh.sampling_units import check_level, check_order, check_values
 from unskew.weigh.target_predictions import (
     TargetMean,
@@ -89,6 +90,8 @@ def doubly_robust_mean(
     check_level(level)
     check_order(values, weights.id)
     values = check_values(values, weights.weight.size)
+    if isinstance(target_predicted, Target):
+        return _by_margins(weights, values, predicted, target_predicted, level)
     if predicted is None:
         raise ConfigError(
             "target_predicted is given without predicted: pass the same model's predictions for "
@@ -100,9 +103,31 @@ def doubly_robust_mean(
     check_order(predicted, weights.id, "predicted")
     predicted_n = check_values(predicted, weights.weight.size, "predicted")
     target = read_target_predictions(weights, predicted_n, target_predicted)
+    return _augment(weights, values, predicted_n, target, level)
+
+
+def _by_margins(
+    weights: Weights, value_n: Floats, predicted: Any, target: Target, level: float
+) -> RobustEstimate:
+    """Augment by predictions whose mean on the target follows from known shares."""
+    if predicted is None:
+        regressed = regress_on_margins(weights, value_n, target)
+        predicted_n, mean = (np.zeros(value_n.size), None) if regressed is None else regressed
+    else:
+        predicted_n = check_values(predicted, value_n.size, "predicted")
+        mean = mean_by_margins(weights, predicted_n, target)
+    if mean is None:
+        # The weights hold these shares: the predictions have the same mean on both sides.
+        predicted_n, mean = np.zeros(value_n.size), TargetMean(0.0)
+    return _augment(weights, value_n, predicted_n, mean, level)
+
+
+def _augment(
+    weights: Weights, value_n: Floats, predicted_n: Floats, target: TargetMean, level: float
+) -> RobustEstimate:
     return augment_mean(
         weights.weight,
-        values,
+        value_n,
         predicted_n,
         target,
         lambda value_n: weighted_mean(weights, value_n, level),
@@ -259,15 +284,16 @@ def _ramp(z: float, allowed: float, price: float) -> float:
 
 
 def _smallest_variance(value_u: Floats, shift_u: Floats, variance: float) -> float:
-    """λ_v = −Σ_u v_u d_u/Σ_u d_u², times 1 − (its standard error/λ_v)², or 0 if that is negative.
+    """λ_v = −Σ_u v_u d_u/Σ_u d_u², times 1 − 2 (its standard error/λ_v)², or 0 if that is negative.
 
-    The factor (as James and Stein's) keeps predictions that say nothing from adding their noise.
+    The factor (in the manner of James and Stein) keeps predictions that say little from adding
+    their noise.
     """
     factor = -float(value_u @ shift_u) / variance
     error = float(np.linalg.norm(shift_u * (value_u + factor * shift_u))) / variance
-    if abs(factor) <= error:
+    if factor**2 <= 2.0 * error**2:
         return 0.0
-    return factor * (1.0 - (error / factor) ** 2)
+    return factor * (1.0 - 2.0 * (error / factor) ** 2)
 
 
 def _begin_of_ramp(share: float) -> float:
