@@ -36,6 +36,7 @@ from simulation_measures import (
 )
 from simulations import Recipe
 from unskew.records import Estimate
+from worlds_agreement import agreement_rows
 from worlds_robust import robust_rows
 
 # Other data sets than those that the tests draw.
@@ -204,6 +205,7 @@ PARTS = {
     "design": worlds_design.rows,
     "label_shift": worlds_label_shift.rows,
     "targets": target_rows,
+    "agreement": agreement_rows,
 }
 
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from unskew.forecasting.rehearsal import rehearse
     from unskew.forecasting.rehearsal_record import Rehearsal
     from unskew.records import (
+        Agreement,
         Diagnostics,
         Estimate,
         Images,
@@ -43,10 +44,12 @@ if TYPE_CHECKING:
         Pool,
         RobustEstimate,
         Solution,
+        SourceEstimate,
         Status,
         Step,
         Target,
         Weights,
+        WithoutSource,
     )
     from unskew.records.diagnostics import OutcomeRange
     from unskew.report.summary.record import Summary
@@ -73,6 +76,7 @@ if TYPE_CHECKING:
     from unskew.weigh.weights_table import read_weights_table, write_weights_table
 
 __all__ = [
+    "Agreement",
     "BiasChoice",
     "Bootstrap",
     "Calibration",
@@ -112,6 +116,7 @@ __all__ = [
     "Shrinkage",
     "Solution",
     "SourceDiagnosis",
+    "SourceEstimate",
     "SplitPart",
     "SplitWeights",
     "Status",
@@ -126,6 +131,7 @@ __all__ = [
     "UnskewWarning",
     "WeakOverlapWarning",
     "Weights",
+    "WithoutSource",
     "__version__",
     "bias",
     "bound_weights_mean",
@@ -196,6 +202,7 @@ _NAMES = {
     "forecasting.rehearsal": ("rehearse",),
     "forecasting.rehearsal_record": ("Rehearsal",),
     "records": (
+        "Agreement",
         "Diagnostics",
         "Estimate",
         "Images",
@@ -203,10 +210,12 @@ _NAMES = {
         "Pool",
         "RobustEstimate",
         "Solution",
+        "SourceEstimate",
         "Status",
         "Step",
         "Target",
         "Weights",
+        "WithoutSource",
     ),
     "records.diagnostics": ("OutcomeRange",),
     "report.summary.record": ("Summary",),

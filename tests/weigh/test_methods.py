@@ -9,6 +9,7 @@ import pytest
 from unskew.weigh import methods
 
 HOMES = {
+    "agreement": ["compare_sources"],
     "bootstrap": ["Bootstrap", "bootstrap_weights"],
     "doubly_robust": ["doubly_robust_mean"],
     "effective_size": ["Diagnosis", "diagnose_weights"],

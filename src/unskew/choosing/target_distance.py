@@ -13,6 +13,7 @@ from unskew.errors import UnskewError
 from unskew.records import Floats, Pool, Target, Weights
 from unskew.records.levels import text_levels
 from unskew.target.facts import cell_text
+from unskew.weigh.uncertainty import weighted_mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -218,7 +219,7 @@ def _mean_stderr(weights: Weights, value_n: Floats) -> float:
     estimation = weights.estimation
     if estimation is not None and all(factor.is_smooth for factor in estimation.fitted.factors):
         try:
-            return weights.mean(value_n).stderr
+            return weighted_mean(weights, value_n).stderr
         except UnskewError:
             pass
     weighted_n = weights.weight * (value_n - float(weights.weight @ value_n))

@@ -12,6 +12,7 @@ import numpy as np
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.estimators.pool_from_xy import ONE_SOURCE, GivenImages, pool_images
 from unskew.records import Estimate, Floats, Pool, Target, Weights
+from unskew.weigh.uncertainty import weighted_mean
 
 if TYPE_CHECKING:
     from unskew.weigh.calibrate import Calibration
@@ -75,7 +76,7 @@ class TargetWeights:
                 0.0,
                 residual_n - explained_n,
             )
-        moved = self.weights.mean(self.factor * residual_n, level=level)
+        moved = weighted_mean(self.weights, self.factor * residual_n, level)
         low, high = moved.interval
         return Estimate(
             mean, moved.stderr, (mean + low - moved.value, mean + high - moved.value), level

@@ -6,6 +6,7 @@ Bias model → weights → cross-fitted probes → accuracy on the target.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -35,6 +36,7 @@ from unskew.forecasting.sentences import compare_arms, points, recommend
 from unskew.learn.probe import Scaling, scale_features
 from unskew.records import Floats, Ints, Pool, Target, Weights
 from unskew.records.arrays import Randomness, seed_of
+from unskew.weigh.uncertainty import weighted_mean
 
 if TYPE_CHECKING:
     from unskew.bias.base import Bias
@@ -285,7 +287,7 @@ def target_mean(weights: Weights, unit_n: Ints) -> tuple[TargetMean, list[str]]:
         or estimation.omega_is_known
         or all(factor.is_smooth for factor in estimation.fitted.factors)
     ):
-        return weights.mean, []
+        return partial(weighted_mean, weights), []
     caution = (
         "Errors are conditional on the weights: they leave out that the biasing functions are "
         "estimated (weights.bootstrap accounts for it)."

@@ -1,5 +1,6 @@
 """The nouns handed from room to room: frozen; methods that compute delegate by a lazy import.
 
+- ``agreement``: do the sources agree on a target mean? What each of them says alone, and in words.
 - ``arrays``: names for the arrays that everybody passes around; codes counted, logarithms summed,
   seeds.
 - ``content_keys``: numbers for the content of images, and units shuffled by them: the order of
@@ -17,6 +18,7 @@
 - ``weights``: one weight for every image; an estimate with its error.
 """
 
+from unskew.records.agreement import Agreement, SourceEstimate, WithoutSource
 from unskew.records.arrays import Codes, Floats, Ints
 from unskew.records.diagnostics import Diagnostics, OutcomeRange
 from unskew.records.pool import ChosenImages, Images, JoinedImages, Pool, RawImage
@@ -25,6 +27,7 @@ from unskew.records.target import Target
 from unskew.records.weights import Estimate, RobustEstimate, Weights
 
 __all__ = [
+    "Agreement",
     "ChosenImages",
     "Codes",
     "Diagnostics",
@@ -39,9 +42,11 @@ __all__ = [
     "RawImage",
     "RobustEstimate",
     "Solution",
+    "SourceEstimate",
     "Status",
     "Step",
     "Target",
     "Verdict",
     "Weights",
+    "WithoutSource",
 ]

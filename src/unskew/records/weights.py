@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConfigError, first_few, short_name
+from unskew.records.agreement import Agreement, Interval, SourceEstimate
 from unskew.records.arrays import Floats
 from unskew.records.solution import Overlap, Solution, count_of
 
@@ -32,12 +33,52 @@ class Estimate:
     """A number with its standard error and a two-sided interval at ``level``.
 
     It formats and converts like a number: ``float(e)``, ``f"{e:.2f}"`` is ``0.53 ± 0.02``.
+
+    Attributes
+    ----------
+    value, stderr : the mean over all sources, with its error if they agree.
+    interval : the interval that heads: ``agreed``, or ``new_source`` where the sources disagree. Of
+        two sources that disagree it reaches from the lower end of the one to the upper end of the
+        other.
+    level : of the intervals.
+    agreement : how the sources compare; None where they were not compared.
     """
 
     value: float
     stderr: float
-    interval: tuple[float, float]
+    interval: Interval
     level: float = 0.95
+    agreement: Agreement | None = field(default=None, compare=False)
+
+    @property
+    def by_source(self) -> Mapping[str, SourceEstimate]:
+        """What each source alone says, after adjustment; empty if they were not compared."""
+        return {} if self.agreement is None else self.agreement.by_source
+
+    @property
+    def agreement_p(self) -> float:
+        """P-value of the hypothesis that all sources measure alike; NaN without a comparison."""
+        return math.nan if self.agreement is None else self.agreement.p
+
+    @property
+    def between_sd(self) -> float:
+        """Spread of the sources beyond their sampling errors; on the logit scale for shares."""
+        return math.nan if self.agreement is None else self.agreement.between_sd
+
+    @property
+    def agreed(self) -> Interval:
+        """The interval if the sources agree."""
+        return self.interval if self.agreement is None else self.agreement.agreed
+
+    @property
+    def new_source(self) -> Interval | None:
+        """The interval for a source like none of these; None: cannot say (fewer than three)."""
+        return None if self.agreement is None else self.agreement.new_source
+
+    @property
+    def sources_disagree(self) -> bool:
+        """Whether the sources differ by more than matters, beyond their sampling errors."""
+        return self.agreement is not None and self.agreement.disagree
 
     def __float__(self) -> float:
         return float(self.value)
@@ -46,11 +87,22 @@ class Estimate:
         return f"{self.value:{spec}} ± {self.stderr:{spec}}" if spec else str(self)
 
     def __str__(self) -> str:
-        return f"{self._rounded(self.value)} ± {self._rounded(self.stderr)}"
+        number = f"{self._rounded(self.value)} ± {self._rounded(self.stderr)}"
+        if not self.sources_disagree:
+            return number
+        low, high = (f"{end:.3g}" for end in self.interval)
+        return f"{number} if the sources agreed; they do not: {low} to {high}"
 
     def __repr__(self) -> str:
-        low, high = (self._rounded(end) for end in self.interval)
-        return f"Estimate({self}, {100 * self.level:.4g}% interval {low} to {high})"
+        ends = [
+            self._rounded(end) if not self.sources_disagree else f"{end:.3g}"
+            for end in self.interval
+        ]
+        number = f"{self._rounded(self.value)} ± {self._rounded(self.stderr)}"
+        shown = f"{number}, {100 * self.level:.4g}% interval {ends[0]} to {ends[1]}"
+        if self.agreement is None or len(self.agreement.by_source) < 2:
+            return f"Estimate({shown})"
+        return f"Estimate({shown}; {self.agreement.message.rstrip('.')})"
 
     def _rounded(self, number: float) -> str:
         """Round to two significant digits of the standard error."""
@@ -186,9 +238,12 @@ class Weights:
         """Estimate the target mean Σ_i π_i h_i of ``values`` with its asymptotic standard error.
 
         The error is robust to groups and to copies of an image (``unit``), and accounts for the
-        estimation of ω where `unskew.debias` estimated it. With predictions m of an outcome model
-        the result is a `RobustEstimate`, Σ π h + λ (T̂ − Σ π m): right if either the weights or the
-        model is right, and hardly ever less precise.
+        estimation of ω where `unskew.debias` estimated it. The sources are compared after
+        adjustment; where they disagree, ``interval`` is that for a source like none of these
+        (`Estimate.agreement`).
+
+        With predictions m of an outcome model the result is a `RobustEstimate`, Σ π h + λ (T̂ − Σ π
+        m): right if either the weights or the model is right, and hardly ever less precise.
 
         Parameters
         ----------
@@ -204,11 +259,13 @@ class Weights:
             values are regressed on them (the generalised regression estimator).
         level : coverage of the interval.
         """
-        from unskew.weigh.methods import doubly_robust_mean, weighted_mean
+        from unskew.weigh.methods import compare_sources, doubly_robust_mean, weighted_mean
 
         if predicted is None and target_predicted is None:
-            return weighted_mean(self, values, level=level)
-        return doubly_robust_mean(self, values, predicted, target_predicted, level=level)
+            estimate = weighted_mean(self, values, level=level)
+        else:
+            estimate = doubly_robust_mean(self, values, predicted, target_predicted, level=level)
+        return compare_sources(self, values, estimate)
 
     def covariance(self) -> Floats:
         """Compute the (K, K) asymptotic covariance of log Ω̂, cluster-robust if there are groups.

@@ -1,9 +1,13 @@
 """Normalizers -> one weight per image.
 
+- ``agreement``: do the sources agree on a target mean? `compare_sources`; which of two intervals
+  heads it.
 - ``bootstrap``: replicates of weights: images (or groups) drawn again within sources, and solved
   again.
 - ``calibrate``: move the weights as little as possible so that known facts about the target hold
   exactly.
+- ``compared_rows``: the rows whose sources are compared, and what the estimation of ω adds to
+  their influence.
 - ``count_covariance``: covariance of masses that follow the pool's own counts: every source is
   drawn again.
 - ``curvature``: the curvature of the objective at the solution, as standard errors need it.
@@ -20,6 +24,8 @@
 - ``methods``: what the methods of `Weights` compute: the one module that the record imports.
 - ``new_images``: weights for images that were not in the pool, by the fitted bias model, without
   a new solve.
+- ``new_source``: how far sources spread beyond their sampling errors, and what a source like none
+  of these may measure.
 - ``pool_comparison``: how much of the distance between weighted means and those of the plain pool
   may be noise.
 - ``sampling_units``: what varies independently: images or groups, the strata they are drawn in,
@@ -29,6 +35,8 @@
 - ``shrink``: weights drawn back towards the plain pool where they add more noise than they
   correct.
 - ``solved_weights``: the door of the stage, ``debias_weights``; weights joined by id.
+- ``source_contrasts``: what each source alone says of a target mean, after adjustment, with the
+  joint error of all.
 - ``target_predictions``: the target's mean of an outcome model's predictions, and what it rests on.
 - ``stratified_spread``: the spread within strata, and what a stratum with a few images hides of
   it.

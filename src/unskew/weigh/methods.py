@@ -1,5 +1,6 @@
 """What the methods of `Weights` compute: the one module that the record imports."""
 
+from unskew.weigh.agreement import compare_sources
 from unskew.weigh.bootstrap import Bootstrap, bootstrap_weights
 from unskew.weigh.doubly_robust import doubly_robust_mean
 from unskew.weigh.effective_size import Diagnosis, diagnose_weights
@@ -16,6 +17,7 @@ __all__ = [
     "align_weights",
     "bootstrap_weights",
     "bound_weights_mean",
+    "compare_sources",
     "diagnose_weights",
     "doubly_robust_mean",
     "log_normalizer_covariance",

@@ -15,6 +15,7 @@ from unskew.records import Floats, Weights
 from unskew.weigh.calibrate import read_weight
 from unskew.weigh.effective_size import effective_size
 from unskew.weigh.sampling_units import check_values
+from unskew.weigh.uncertainty import weighted_mean
 
 # Caps that at="mse" tries, evenly spaced in the logarithm from the mean to the largest weight.
 _N_CANDIDATES = 41
@@ -267,7 +268,7 @@ def _shift(
     stderr = None
     if isinstance(weights, Weights) and weights.rows is not None:
         try:
-            stderr = weights.mean(value_n).stderr
+            stderr = weighted_mean(weights, value_n).stderr
         except ConvergenceError:
             # The trimming is as valid without it; the overlap's verdict tells the user why there is
             # none.

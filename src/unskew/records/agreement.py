@@ -1,0 +1,130 @@
+"""Do the sources agree on a target mean? What each of them says alone, and in words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from unskew.errors import first_few, short_name
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class SourceEstimate:
+    """The target mean as one source alone has it, after adjustment.
+
+    Attributes
+    ----------
+    value, stderr : the estimate; NaN where the source cannot be compared.
+    interval : at the level of the `Estimate`.
+    images : number of its images that have weight.
+    share : share of the target that the source sees.
+    shared : share of the target that it sees together with another source.
+    """
+
+    value: float
+    stderr: float
+    interval: Interval
+    images: int
+    share: float
+    shared: float
+
+
+@dataclass(frozen=True)
+class WithoutSource:
+    """The comparison of the other sources, one source left out.
+
+    Attributes
+    ----------
+    name : the source that is left out.
+    value, stderr : the mean of the others, if they agree.
+    p, between_sd : as those of `Agreement`, of the others.
+    disagree : do the others still disagree?
+    """
+
+    name: str
+    value: float
+    stderr: float
+    p: float
+    between_sd: float
+    disagree: bool
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The comparison of the sources behind a target mean.
+
+    Attributes
+    ----------
+    by_source : what each source says alone.
+    p : p-value of the hypothesis that all sources measure alike; NaN if nothing can be compared.
+    between_sd : spread of the sources beyond their sampling errors, on ``scale``; NaN likewise.
+    scale : "logit" for shares, "value" otherwise.
+    margin : a spread below this, on ``scale``, does not matter.
+    disagree : is the spread above the margin, whatever the sampling errors?
+    agreed : interval if the sources agree.
+    new_source : interval for a source like none of these; None where it cannot be given.
+    shared : share of the target that at least two sources see.
+    without : the comparison without each source in turn; empty with fewer than three.
+    reason : why nothing can be compared; empty otherwise.
+    """
+
+    by_source: Mapping[str, SourceEstimate]
+    p: float
+    between_sd: float
+    scale: str
+    margin: float
+    disagree: bool
+    agreed: Interval
+    new_source: Interval | None
+    shared: float
+    without: tuple[WithoutSource, ...] = field(default=())
+    reason: str = ""
+
+    @property
+    def odd_source(self) -> str | None:
+        """The one source without which the others agree; None if there is none, or several."""
+        if not self.disagree:
+            return None
+        odd = [rest.name for rest in self.without if not rest.disagree]
+        return odd[0] if len(odd) == 1 else None
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The sources that are compared."""
+        return tuple(name for name, own in self.by_source.items() if math.isfinite(own.value))
+
+    @property
+    def message(self) -> str:
+        """Say in a sentence or two whether the sources agree."""
+        if self.reason:
+            return self.reason
+        part = "" if self.shared > 0.995 else f" on the {self.shared:.0%} of the target they share"
+        names = self.compared
+        if not self.disagree:
+            return f"{len(names)} sources agree{part} (p = {_p_text(self.p)})."
+        low = min(names, key=lambda name: self.by_source[name].value)
+        high = max(names, key=lambda name: self.by_source[name].value)
+        ends = " to ".join(
+            f"{self.by_source[name].value:.3g} ({short_name(name)})" for name in (low, high)
+        )
+        words = f"The sources disagree{part}: {ends}."
+        if self.new_source is None:
+            return f"{words} {len(names)} sources cannot say what another one would measure."
+        odd = self.odd_source
+        without = "" if odd is None else f" Without {short_name(odd)} the others agree."
+        return words + without
+
+    @property
+    def not_compared(self) -> str:
+        """Name in a sentence the sources that share too little with others; empty if none do."""
+        left = [name for name in self.by_source if name not in self.compared]
+        if not left or self.reason:
+            return ""
+        return f"Not compared, as they share too little with the others: {first_few(left)}."
+
+
+def _p_text(p: float) -> str:
+    return f"{p:.2g}" if p >= 0.001 else "< 0.001"

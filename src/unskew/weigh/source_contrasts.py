@@ -1,0 +1,405 @@
+"""What each source alone says of a target mean, after adjustment, with the joint error of all.
+
+Source k can speak of the part g_k(z) of the target, 0 ≤ g_k ≤ 1: 1 where its membership q_k(z) is
+not far below its share of the target's weight, c_k = κ Σ_i π_i q_ik, and q_k/c_k elsewhere, so that
+no image of it weighs more than π_i/c_k. There its own weighted mean is compared with the mean of
+all sources under the same g_k,
+
+    e_k = Σ_{i in k} W_i h_i − Σ_i R_ik h_i,   W_i ∝ π_i g_ik/q_ik,   R_ik ∝ π_i g_ik,
+
+both of which have the same expectation if h given z does not depend on the source. If sources
+differ by δ_k, the second is Σ_l V_kl δ_l with V = RᵀQ, so e = (I − V) δ, solved by the group
+inverse:
+
+    y = μ̂ + [(I − 1vᵀ)(I − V)^# + 1aᵀ] e,   v_k = Σ_i π_i q_ik,   aᵀV = aᵀ.
+
+Facts: where every source sees the whole target, y_k is the weighted mean of source k alone, and no
+additivity is assumed. Where A shares images with B and B with C, A and C are compared through B.
+Differences by source add up to μ̂: Σ_k v_k y_k = μ̂ if they are the same for all z.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+import scipy.sparse.csgraph
+
+from unskew.records import Codes, Floats, Ints
+from unskew.weigh.effective_size import add_by_code
+
+# κ: an image of a source weighs at most 1/κ as much as if its source were a random part of all.
+_LEAST_MEMBERSHIP = 0.1
+# Sources that have less of the target in common are not compared.
+_LEAST_SHARED = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class SourceRows:
+    """Weighted images (all with positive weight), their sources, values and sampling units."""
+
+    n_sources: int
+    source: Codes
+    weight: Floats
+    value: Floats
+    unit: Ints | None
+
+
+@dataclass(frozen=True, eq=False)
+class Contrasts:
+    """The estimates of the sources that can be compared.
+
+    Attributes
+    ----------
+    compared : (J,) their codes.
+    y, covariance, freedom : (J,), (J, J), (J,) estimates, their covariance, and the degrees of
+        freedom of their variances.
+    null_covariance : (J, J) their covariance if sources agree, of values 0 and 1: those of a source
+        with few ones would show too small a variance just where it has too few. None otherwise.
+    effective : (J,) effective number of images behind each.
+    mean, mean_variance : μ̂, and its variance as far as it comes from the values of these images.
+    share, shared : (K,) share of the target that each source sees, and sees with another one.
+    all_shared : share of the target that two sources see at least.
+    """
+
+    compared: Ints
+    y: Floats
+    covariance: Floats
+    freedom: Floats
+    effective: Floats
+    mean: float
+    mean_variance: float
+    share: Floats
+    shared: Floats
+    all_shared: float
+    null_covariance: Floats | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _Ground:
+    """Which part of the target each source sees.
+
+    Attributes
+    ----------
+    seen : (B, K) g of rows or cells.
+    reference : (B, K) R.
+    compared : (J,) the sources that can be compared.
+    solve : (J, J) what makes y − μ̂ of the e of those sources.
+    """
+
+    seen: Floats
+    reference: Floats
+    compared: Ints
+    solve: Floats
+    share: Floats
+    shared: Floats
+    all_shared: float
+
+
+def _find_ground(mass_b: Floats, q_bk: Floats, usable_bk: Floats | None = None) -> _Ground:
+    """Find the ground that sources share, from masses of rows (or cells) and memberships there."""
+    v_k = mass_b @ q_bk
+    seen_bk = q_bk / np.maximum(_LEAST_MEMBERSHIP * v_k, 1e-300)
+    np.minimum(seen_bk, 1.0, out=seen_bk)
+    if usable_bk is not None:
+        seen_bk *= usable_bk
+    reference_bk = mass_b[:, None] * seen_bk
+    share_k = reference_bk.sum(axis=0)
+    linked = (seen_bk.T @ reference_bk) >= _LEAST_SHARED
+    compared = _largest_part(linked, v_k)
+    reference_bk /= np.maximum(share_k, 1e-300)
+    shared_k, all_shared = _shared_ground(mass_b, seen_bk)
+    return _Ground(
+        seen_bk,
+        reference_bk,
+        compared,
+        _chain(reference_bk[:, compared].T @ q_bk[:, compared], v_k[compared]),
+        share_k,
+        shared_k,
+        all_shared,
+    )
+
+
+def _largest_part(linked_kk: np.ndarray, v_k: Floats) -> Ints:
+    """Return the sources of the linked part with the largest weight, if it has two or more."""
+    _, part_k = scipy.sparse.csgraph.connected_components(
+        scipy.sparse.csr_array(linked_kk), directed=False
+    )
+    size_p = np.bincount(part_k)
+    weight_p = np.where(size_p > 1, np.bincount(part_k, weights=v_k), -1.0)
+    best = int(np.argmax(weight_p))
+    members = np.flatnonzero(part_k == best) if size_p[best] > 1 else np.zeros(0)
+    return np.asarray(members, dtype=np.int64)
+
+
+def _shared_ground(mass_b: Floats, seen_bk: Floats) -> tuple[Floats, float]:
+    """Return (K,) Σ_b p_b g_bk max_{l≠k} g_bl, and Σ_b p_b times the second largest g_b."""
+    if seen_bk.shape[1] < 2:
+        return np.zeros(seen_bk.shape[1]), 0.0
+    first_b = seen_bk.max(axis=1)
+    best_b = seen_bk.argmax(axis=1)
+    rest_bk = seen_bk.copy()
+    rest_bk[np.arange(best_b.size), best_b] = -1.0
+    second_b = np.maximum(rest_bk.max(axis=1), 0.0)
+    shared_k = (mass_b * first_b) @ seen_bk
+    # For the largest of a row the other is the second.
+    own_b = mass_b * first_b * (second_b - first_b)
+    shared_k += add_by_code(best_b, own_b, seen_bk.shape[1])
+    return shared_k, float(mass_b @ second_b)
+
+
+def _chain(v_jj: Floats, v_j: Floats) -> Floats:
+    """Compute (J, J) (I − 1vᵀ)(I − V)^# + 1aᵀ; the identity where all rows of V are v."""
+    n = v_j.size
+    if n < 2:
+        return np.eye(n)
+    v_jj = v_jj / v_jj.sum(axis=1, keepdims=True)
+    v_j = v_j / v_j.sum()
+    one = np.ones(n)
+    stationary_j = np.linalg.lstsq(
+        np.vstack([np.eye(n) - v_jj.T, one]), np.append(np.zeros(n), 1.0), rcond=None
+    )[0]
+    # The group inverse is the fundamental matrix (I − V + 1aᵀ)⁻¹ less 1aᵀ.
+    group_jj = np.linalg.inv(np.eye(n) - v_jj + np.outer(one, stationary_j)) - np.outer(
+        one, stationary_j
+    )
+    return np.asarray(group_jj - np.outer(one, v_j @ group_jj) + np.outer(one, stationary_j))
+
+
+def contrast_cells(rows: SourceRows, cell_n: Ints) -> Contrasts:
+    """Compare means within cells in which membership does not depend on anything else.
+
+    With m_ck the weighted mean of source k in cell c, p_c the mass of the cell and v_ck the share
+    of source k in it, e_k = Σ_c R_ck (m_ck − Σ_l v_cl m_cl). Given the counts, the m_ck are
+    independent, with variance Σ_i a_i² (h_i − m_ck)²/(1 − a_i), a_i the share of image i in its
+    source and cell (of its unit in 1 − a_i, and sums over units squared, where there are groups).
+    A source with a single unit in a cell does not show how much units differ, and is not compared
+    there.
+    """
+    n_cells, n_sources = int(cell_n.max()) + 1, rows.n_sources
+    pair_n = cell_n * n_sources + rows.source
+    size = n_cells * n_sources
+    mass_p = add_by_code(pair_n, rows.weight, size)
+    mean_p = np.divide(
+        add_by_code(pair_n, rows.weight * rows.value, size),
+        mass_p,
+        out=np.zeros(size),
+        where=mass_p > 0,
+    )
+    part_n = rows.weight / mass_p[pair_n]
+    moved_n = part_n * (rows.value - mean_p[pair_n])
+    units_p, variance_p, moved = _pair_variances(rows, pair_n, part_n, moved_n, size)
+    mass_ck = mass_p.reshape(n_cells, n_sources)
+    mass_c = mass_ck.sum(axis=1)
+    v_ck = mass_ck / mass_c[:, None]
+    usable_ck = (units_p.reshape(n_cells, n_sources) >= 2).astype(np.float64)
+    ground = _find_ground(mass_c, v_ck, usable_ck)
+    at, solve_jj = ground.compared, ground.solve
+    n_compared = at.size
+    # What y_j takes of the mean of source l in cell c.
+    pulled_cj = ground.reference[:, at] @ solve_jj.T
+    take_clj = v_ck[:, :, None] * (mass_c[:, None] - pulled_cj)[:, None, :]
+    take_clj[:, at, :] += ground.reference[:, at, None] * solve_jj.T[None, :, :]
+    take_pj = take_clj.reshape(size, n_compared)
+    y_j = take_pj.T @ mean_p
+    if moved is None:
+        covariance_jj = take_pj.T @ (variance_p[:, None] * take_pj)
+    else:
+        spread_mj = moved @ take_pj
+        covariance_jj = spread_mj.T @ spread_mj
+        # Cells with one unit of a source show none of their own.
+        single = variance_p * (units_p == 1)
+        covariance_jj += take_pj.T @ (single[:, None] * take_pj)
+    own_pj = np.square(take_pj) * variance_p[:, None]
+    free_p = np.maximum(units_p - 1, 1)
+    total_j = own_pj.sum(axis=0)
+    freedom_j = total_j**2 / np.maximum((own_pj**2 / free_p[:, None]).sum(axis=0), 1e-300)
+    squares_p = add_by_code(pair_n, np.square(part_n), size)
+    effective_j = 1.0 / np.maximum(np.square(take_pj).T @ squares_p, 1e-300)
+    mean_variance = float(np.square(mass_p) @ variance_p)
+    contrasts = _contrasts(rows, ground, y_j, covariance_jj, freedom_j, effective_j, mean_variance)
+    if rows.unit is not None or not ((rows.value == 0.0) | (rows.value == 1.0)).all():
+        return contrasts
+    # Of values 0 and 1 the variance in a cell is that of its share of ones.
+    ones_c = add_by_code(cell_n, rows.weight * rows.value, n_cells) / mass_c
+    null_p = np.repeat(ones_c * (1.0 - ones_c), n_sources) * squares_p
+    return replace(contrasts, null_covariance=take_pj.T @ (null_p[:, None] * take_pj))
+
+
+def _pair_variances(
+    rows: SourceRows, pair_n: Ints, part_n: Floats, moved_n: Floats, size: int
+) -> tuple[Ints, Floats, scipy.sparse.csr_array | None]:
+    """Return the units and the variance of the mean of each (cell, source).
+
+    Where units are groups, also (units, pairs) what each unit moves the mean of each pair by.
+    """
+    unit_n = np.arange(pair_n.size) if rows.unit is None else rows.unit
+    if rows.unit is None:
+        unit_e, pair_e, part_e, moved_e = unit_n, pair_n, part_n, moved_n
+    else:
+        key, entry_n = np.unique(unit_n * size + pair_n, return_inverse=True)
+        unit_e, pair_e = key // size, key % size
+        part_e = add_by_code(entry_n, part_n, key.size)
+        moved_e = add_by_code(entry_n, moved_n, key.size)
+    units_p = np.bincount(pair_e, minlength=size)
+    rest_e = np.where(units_p[pair_e] > 1, np.maximum(1.0 - part_e, 1e-12), np.inf)
+    variance_p = add_by_code(pair_e, np.square(moved_e) / rest_e, size)
+    several = units_p > 1
+    if (units_p == 1).any() and several.any():
+        # A single unit takes the spread of an average unit of the others.
+        squares_p = add_by_code(pair_e, np.square(part_e), size)
+        typical = float(variance_p[several].sum() / squares_p[several].sum())
+        variance_p = np.where(units_p == 1, typical, variance_p)
+    if rows.unit is None:
+        return units_p, variance_p, None
+    moved = scipy.sparse.csr_array(
+        (moved_e / np.sqrt(rest_e), (unit_e, pair_e)), shape=(int(unit_n.max()) + 1, size)
+    )
+    return units_p, variance_p, moved
+
+
+# (what images pull at log v directly (n, J), own pulls (n,), contrast of each own pull (n,)) -> (n,
+# J) what the estimation of u and θ adds to their influence.
+Correction = Callable[[Floats, Floats, Ints], Floats]
+
+
+def contrast_memberships(
+    rows: SourceRows,
+    q_nk: Floats,
+    correct: Correction | None,
+    cell_n: Ints,
+    residual_n: Floats | None = None,
+) -> Contrasts:
+    """Compare weighted means with memberships that differ from image to image.
+
+    Their influence functions are W_i (h_i − m_k) 1{s_i = k} − R_ik (h_i − r_k), and what the
+    estimation of q adds (``correct``); g is taken as given, as it has no effect if sources agree.
+    They are centred within sources, and images divided by √(1 − W_i).
+
+    Parameters
+    ----------
+    q_nk : (n, K) memberships.
+    correct : what estimated normalizers and parameters add; None: no covariance is wanted.
+    cell_n : (n,) stratum of each image, whose mass is known.
+    residual_n : (n,) what takes the place of h in e: h less any function of z.
+    """
+    n, source = rows.weight.size, rows.source
+    ground = _find_ground(rows.weight, q_nk)
+    at = ground.compared
+    if at.size < 2:
+        return _contrasts(
+            rows, ground, np.zeros(0), np.zeros((0, 0)), np.zeros(0), np.zeros(0), 0.0
+        )
+    own_n = rows.weight * np.divide(
+        ground.seen[np.arange(n), source],
+        q_nk[np.arange(n), source],
+        out=np.zeros(n),
+        where=q_nk[np.arange(n), source] > 0,
+    )
+    own_n /= np.maximum(add_by_code(source, own_n, rows.n_sources), 1e-300)[source]
+    value_n = rows.value if residual_n is None else residual_n
+    mean_k = add_by_code(source, own_n * value_n, rows.n_sources)
+    reference_nj = ground.reference[:, at]
+    pooled_j = value_n @ reference_nj
+    e_j = mean_k[at] - pooled_j
+    code_k = np.full(rows.n_sources, -1)
+    code_k[at] = np.arange(at.size)
+    contrast_n = code_k[source]
+    y_j = float(rows.weight @ rows.value) + ground.solve @ e_j
+    effective_j, freedom_j = _effective(rows, own_n, at)
+    if correct is None:
+        no_covariance = np.zeros((at.size, at.size))
+        return _contrasts(rows, ground, y_j, no_covariance, freedom_j, effective_j, 0.0)
+    own_pull_n = np.where(contrast_n >= 0, own_n * (value_n - mean_k[source]), 0.0)
+    pooled_pull_nj = reference_nj * (value_n[:, None] - pooled_j)
+    cell_mass = add_by_code(cell_n, rows.weight, int(cell_n.max()) + 1)
+    mean_c = add_by_code(cell_n, rows.weight * rows.value, cell_mass.size) / np.maximum(
+        cell_mass, 1e-300
+    )
+    mean_pull_n = rows.weight * (rows.value - mean_c[cell_n])
+    direct_nj = -pooled_pull_nj
+    inside = np.flatnonzero(contrast_n >= 0)
+    direct_nj[inside, contrast_n[inside]] += own_pull_n[inside]
+    pull_nj = pooled_pull_nj
+    if cell_mass.size > 1:
+        # The mass of each stratum is given, whatever the v of its images.
+        for j in range(at.size):
+            pull_nj[:, j] += (
+                rows.weight
+                / cell_mass[cell_n]
+                * add_by_code(cell_n, direct_nj[:, j], cell_mass.size)[cell_n]
+            )
+    influence_nj = np.column_stack([direct_nj, mean_pull_n]) + correct(
+        np.column_stack([pull_nj, -mean_pull_n]), own_pull_n, contrast_n
+    )
+    influence_nj[:, :-1] = influence_nj[:, :-1] @ ground.solve.T + influence_nj[:, -1:]
+    covariance_jj = _spread(rows, influence_nj, own_n)
+    return _contrasts(
+        rows,
+        ground,
+        y_j,
+        covariance_jj[:-1, :-1],
+        freedom_j,
+        effective_j,
+        float(covariance_jj[-1, -1]),
+    )
+
+
+def _spread(rows: SourceRows, influence_nj: Floats, own_n: Floats) -> Floats:
+    """Compute (J, J) Σ_u T_u T_uᵀ/(1 − W_u), T_u the sums over units, centred within sources."""
+    size_k = np.maximum(np.bincount(rows.source, minlength=rows.n_sources), 1)
+    mean_kj = np.column_stack(
+        [add_by_code(rows.source, column, rows.n_sources) for column in influence_nj.T]
+    )
+    influence_nj -= (mean_kj / size_k[:, None])[rows.source]
+    leverage_u = own_n
+    if rows.unit is not None:
+        n_units = int(rows.unit.max()) + 1
+        influence_nj = np.column_stack(
+            [add_by_code(rows.unit, column, n_units) for column in influence_nj.T]
+        )
+        leverage_u = add_by_code(rows.unit, own_n, n_units)
+    # All the weight of a source in one unit: nothing shows how much it may vary.
+    influence_nj /= np.sqrt(np.maximum(1.0 - leverage_u, 1e-3))[:, None]
+    return np.asarray(influence_nj.T @ influence_nj)
+
+
+def _effective(rows: SourceRows, own_n: Floats, at: Ints) -> tuple[Floats, Floats]:
+    """Return (J,) the effective numbers of images, and the degrees of freedom of variances."""
+    if rows.unit is None:
+        weight_e, source_e = own_n, rows.source
+    else:
+        key, entry_n = np.unique(rows.unit * rows.n_sources + rows.source, return_inverse=True)
+        weight_e = add_by_code(entry_n, own_n, key.size)
+        source_e = (key % rows.n_sources).astype(rows.source.dtype)
+    squares_k = add_by_code(source_e, np.square(weight_e), rows.n_sources)
+    fourth_k = add_by_code(source_e, weight_e**4, rows.n_sources)
+    image_k = add_by_code(rows.source, np.square(own_n), rows.n_sources)
+    freedom_k = squares_k**2 / np.maximum(fourth_k, 1e-300) - 1.0
+    return 1.0 / np.maximum(image_k[at], 1e-300), np.maximum(freedom_k[at], 1.0)
+
+
+def _contrasts(
+    rows: SourceRows,
+    ground: _Ground,
+    y_j: Floats,
+    covariance_jj: Floats,
+    freedom_j: Floats,
+    effective_j: Floats,
+    mean_variance: float,
+) -> Contrasts:
+    return Contrasts(
+        ground.compared,
+        y_j,
+        covariance_jj,
+        np.maximum(freedom_j, 1.0),
+        effective_j,
+        float(rows.weight @ rows.value),
+        mean_variance,
+        ground.share,
+        ground.shared,
+        ground.all_shared,
+    )
