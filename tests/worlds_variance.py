@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from simulations import LETTERS, DataSet, Rng, make_pool, make_sample, text
-from unskew.bias import Bias, Known, Product, Strata, Tilt
+from unskew.bias import Bias, Known, Product, Propensity, Strata, Tilt
 from unskew.records import Pool, Target
 
 MASS = np.array([0.5, 0.3, 0.2])
@@ -107,5 +107,51 @@ def lone_product(rng: Rng) -> DataSet:
     return DataSet(pool, Product(Strata("label"), tilts), data.target, data.value + x, data.truth)
 
 
+# ---- ridge
+
+
+def _penalised(rng: Rng, ridge: float) -> DataSet:
+    """Three features that both sources shift alike, and a sample of 150."""
+    x = rng.normal(size=(400, 3)) + np.where(np.arange(400) < 200, 0.5, 0.2)[:, None]
+    columns = {f"x{at}": x[:, at] for at in range(3)}
+    sample = make_sample(150, **{f"x{at}": rng.normal(size=150) for at in range(3)})
+    pool = make_pool(np.repeat([0, 1], 200), **columns)
+    return DataSet(pool, Tilt(list(columns), ridge=ridge), sample, x @ [1, 1, 0.5], 0.0)
+
+
+def ridge_small(rng: Rng) -> DataSet:
+    """Three features shifted in both sources, ridge 0.1."""
+    return _penalised(rng, 0.1)
+
+
+def ridge_one(rng: Rng) -> DataSet:
+    """The same, ridge 1."""
+    return _penalised(rng, 1.0)
+
+
+def ridge_twenty(rng: Rng) -> DataSet:
+    """The same, ridge 20."""
+    return _penalised(rng, 20.0)
+
+
+def _rare_level(rng: Rng, model: Bias) -> DataSet:
+    chance = np.array([[0.6, 0.2, 0.15, 0.05], [0.3, 0.5, 0.1, 0.1]])
+    level = np.concatenate([rng.choice(4, 150, p=row) for row in chance])
+    sample = make_sample(120, kind=text(rng.integers(0, 4, 120)))
+    pool = make_pool(np.repeat([0, 1], 150), kind=text(level))
+    return DataSet(pool, model, sample, level + rng.normal(size=300), 1.5)
+
+
+def ridge_levels(rng: Rng) -> DataSet:
+    """A categorical feature with rare levels, ridge 20."""
+    return _rare_level(rng, Tilt(["kind"], ridge=20.0))
+
+
+def propensity_levels(rng: Rng) -> DataSet:
+    """The same by logistic regression, whose ridge is 1."""
+    return _rare_level(rng, Propensity(["kind"]))
+
+
+RIDGES = [ridge_small, ridge_one, ridge_twenty, ridge_levels, propensity_levels]
 THIN = [lone_alike, lone_wild, lone_light, pair_alike, pair_shares, lone_product]
 GROUPS = [strata_sample_groups, tilt_sample_groups, strata_sample_unlike]

@@ -7,7 +7,7 @@ from raising import refused
 from two_sources import two_sources
 from unskew import ConfigError, DataError, Pool, Target, choose_bias, debias
 from unskew.bias import Box, Known, Product, Propensity, SoftBox, Strata, Tilt
-from unskew.bias.propensity import split_folds
+from unskew.errors import UnskewWarning
 
 CLASSIFIERS = ("logistic", "boosting", "sklearn.naive_bayes:GaussianNB", "forest")
 
@@ -81,17 +81,6 @@ def test_values_are_out_of_fold():
     other = fitted.log_omega(pool)[:, pool.names.index("bright")]
     assert np.ptp(other) == pytest.approx(0.0, abs=1e-6)
     assert abs(other[0] - fitted.profile.log_omega[0, pool.names.index("bright")]) > 0.5
-
-
-def test_folds_keep_groups_on_one_side_and_every_source_in_every_training_part():
-    pool = shifted_pool(1, 300, group=np.arange(300) // 5)
-    data = Propensity(["x"], reference="plain").fit(pool).data
-    seen = np.zeros(300, dtype=int)
-    for train, test in split_folds(data, 5):
-        assert not set(data.fold_group[train]) & set(data.fold_group[test])
-        assert set(data.source[train]) == {0, 1}
-        seen[test] += 1
-    assert (seen == 1).all()
 
 
 def test_strata_times_propensity_has_the_margin_and_the_bootstrap_gives_errors():
@@ -212,3 +201,20 @@ def test_the_order_of_the_rows_has_no_say(family, grouped):
     rng = np.random.default_rng(1)
     order, weight = rng.permutation(200), weigh(np.arange(200), np.arange(50))
     np.testing.assert_allclose(weigh(order, rng.permutation(50)), weight[order], rtol=1e-12)
+
+
+def test_intervals_count_the_penalty_of_the_logistic_regression():
+    """A rare level: the penalty moves its odds far, and the mean of Propensity with it."""
+    rng = np.random.default_rng(3)
+    kind = np.array(list("uvw"))
+    code = rng.choice(3, 240, p=[0.75, 0.2, 0.05])
+    pool = Pool.from_arrays(np.repeat(["p", "q"], 120), kind=kind[code])
+    target = Target.sample(Pool.from_arrays(["t"] * 150, kind=kind[np.arange(150) % 3]))
+    value = code + rng.normal(size=240)
+    plain = debias(pool, Tilt(["kind"]), target, check_sample=False).mean(value)
+    with pytest.warns(UnskewWarning, match="ridge"):
+        found = debias(pool, Propensity(["kind"]), target, check_sample=False).mean(value)
+    assert found.value < plain.value - plain.stderr
+    # Folds apart, the fit without the penalty is the tilt.
+    assert found.interval[1] == pytest.approx(plain.interval[1], rel=0.05)
+    assert found.interval[0] < found.value

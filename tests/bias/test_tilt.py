@@ -2,15 +2,19 @@
 training.
 """
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from raising import refused
+from simulation_measures import measure_coverage
 from two_sources import two_sources
 from unskew import ConfigError, DataError, Pool, Target, choose_bias, debias, debias_weights
-from unskew.bias import Tilt
+from unskew.bias import Product, Strata, Tilt
 from unskew.errors import UnskewWarning, WeakOverlapWarning
+from worlds_variance import RIDGES
 
 
 def shifted_pool(seed=0, n=600, shift=1.0, **columns):
@@ -296,3 +300,43 @@ def test_second_degree_of_categories_alone_is_the_first():
         debias(pool, Tilt(["label"], reference="p", degree=degree)) for degree in (1, 2)
     )
     np.testing.assert_array_equal(first.weight, second.weight)
+
+
+@pytest.mark.parametrize("product", [False, True])
+@pytest.mark.parametrize("ridge", [0.5, 30.0])
+def test_intervals_reach_to_the_fit_without_the_ridge(ridge, product):
+    rng = np.random.default_rng(4)
+    source = np.repeat(["a", "b"], 150)
+    x = rng.normal(np.where(source == "a", 1.0, 0.5), 1.0)
+    pool = Pool.from_arrays(source, np.where(rng.random(300) < 0.5, "u", "v"), x=x)
+    labels = np.where(rng.random(100) < 0.5, "u", "v")
+    target = Target.sample(Pool.from_arrays(["t"] * 100, labels, x=rng.normal(size=100)))
+
+    def weigh(ridge):
+        tilt = Tilt(["x"], ridge=ridge)
+        return debias(
+            pool, Product(Strata("label"), tilt) if product else tilt, target, check_sample=False
+        )
+
+    plain = weigh(0.0).mean(x)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        weights = weigh(ridge)
+        found = weights.mean(x)
+    assert found.value == pytest.approx(weights.weight @ x)
+    apart = abs(found.value - plain.value)
+    assert apart > 0.01
+    assert found.interval[0] <= plain.interval[0] + 1e-6
+    assert found.interval[1] >= plain.interval[1] - 1e-6
+    assert found.interval[0] < found.value < found.interval[1]
+    assert found.stderr >= np.hypot(plain.stderr, apart) - 1e-6
+    assert bool(caught) == (apart > plain.stderr)
+    # Where the penalty is nothing, so is what it adds.
+    assert weigh(1e-6).mean(x) == plain
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recipe", RIDGES)
+@pytest.mark.filterwarnings("ignore::unskew.errors.UnskewWarning")
+def test_intervals_hold_with_a_ridge(recipe):
+    assert measure_coverage(recipe, 300, 7).share >= 0.92

@@ -6,9 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unskew import Pool, Target
-from unskew.bias import Propensity
-from unskew.bias.propensity import split_folds
 from unskew.splits.folds import content_codes, deal_folds, tell_copies, unit_codes
 
 
@@ -37,25 +34,6 @@ def test_images_of_the_same_content_are_of_one_unit_and_unknown_content_is_nobod
     assert code[0] == code[2]
     assert len(set(code.tolist())) == 4
     assert content_codes(frame.drop(columns="content")) is None
-
-
-def test_the_folds_of_propensity_keep_copies_on_one_side() -> None:
-    """A hundred images, each in two sources: no fold may judge an image by a model that saw its
-    copy.
-    """
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=100)
-    frame = pd.DataFrame(
-        {
-            "id": np.arange(200),
-            "source": ["a"] * 100 + ["b"] * 100,
-            "x": np.tile(x, 2),
-            "content": np.tile(np.arange(100), 2),
-        }
-    )
-    data = Propensity(["x"]).fit(Pool(frame), Target.source("a")).data
-    for train, test in split_folds(data, 5):
-        assert not set(data.frame["content"].iloc[train]) & set(data.frame["content"].iloc[test])
 
 
 @pytest.mark.parametrize("dtype", [float, int])

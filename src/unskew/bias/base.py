@@ -193,6 +193,18 @@ class Factor(ABC):
         """
         return None
 
+    @property
+    def is_penalised(self) -> bool:
+        """Whether a penalty may have moved the parameters by more than rounding."""
+        return False
+
+    def unpenalised(self, data: BiasData, log_offset_rk: Floats) -> Factor:
+        """Fit the same factor without its penalty; errors count how far that moves the estimate.
+
+        ``log_offset_rk``: log of the product of all other factors.
+        """
+        return self
+
     def fitted_log_omega(self) -> Floats | None:
         """(R, K) log ω on the rows of the fit from models that did not see the row; else None."""
         return None

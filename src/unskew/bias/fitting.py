@@ -6,7 +6,7 @@ factors.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -279,14 +279,39 @@ def _profile_with_strata(
 
 def fit_rival(fitted: FittedBias) -> FittedBias | None:
     """Replace every factor in doubt by its rival, the others held; None where none has one."""
+    return _with_others(
+        fitted,
+        lambda factor, offset_rk: (
+            factor.rival(fitted.data, offset_rk) or factor if factor.in_doubt else factor
+        ),
+    )
+
+
+def fit_unpenalised(fitted: FittedBias) -> FittedBias | None:
+    """Fit every penalised factor without its penalty, the others held; None where none has one."""
+    if not any(factor.is_penalised for factor in fitted.factors):
+        return None
+    return _with_others(
+        fitted, lambda factor, offset_rk: factor.unpenalised(fitted.data, offset_rk)
+    )
+
+
+def _with_others(
+    fitted: FittedBias, other_than: Callable[[Factor, Floats], Factor]
+) -> FittedBias | None:
+    """Replace factors by others, each given the log of the product of those fitted before.
+
+    None where all stay.
+    """
     data = fitted.data
     zeros = np.zeros((len(data.frame), data.n_sources))
     log_parts = [_log_on_rows(factor, data.frame) for factor in fitted.factors]
-    factors = list(fitted.factors)
-    for at, factor in enumerate(fitted.factors):
-        if factor.in_doubt:
-            offset = sum((log_rk for other, log_rk in enumerate(log_parts) if other != at), zeros)
-            factors[at] = factor.rival(data, offset) or factor
+    factors = [
+        other_than(
+            factor, sum((log_rk for other, log_rk in enumerate(log_parts) if other != at), zeros)
+        )
+        for at, factor in enumerate(fitted.factors)
+    ]
     if all(rival is factor for rival, factor in zip(factors, fitted.factors, strict=True)):
         return None
     rows = FitRows(data, fitted.row, None, dict(fitted.left_out))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -13,13 +13,12 @@ from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.bias.feature_flags import learn_flagged_features
 from unskew.bias.features import FeatureMap, is_number, read_feature_columns
 from unskew.bias.likelihood import LogLinearProblem, fit_log_linear, own_means
-from unskew.bias.tilt import FittedTilt, find_reference_source
-from unskew.errors import ConfigError, DataError, did_you_mean
+from unskew.bias.source_folds import agree_on_copies, name_ranks, split_folds
+from unskew.bias.tilt import SMALLEST_RIDGE, FittedTilt, find_reference_source
+from unskew.errors import ConfigError, did_you_mean
 from unskew.records import Floats, Ints
-from unskew.records.content_keys import Keys, content_keys
 from unskew.records.levels import level_text
 from unskew.solve.profile_likelihood import LinearDerivative
-from unskew.splits.folds import deal_folds, join_units, tell_copies
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -147,17 +146,16 @@ class Propensity(Bias):
         else:
             feature_map, notes = warm.feature_map, warm.notes
         phi_rd = feature_map.read(data.frame)
-        key_r = _row_keys(data)
         models, log_rk = [], np.zeros((phi_rd.shape[0], data.n_sources))
         if not self.has_offset:
             self._make_classifier(data.seed)  # the limit of threads binds libraries that are loaded
         with _few_threads(phi_rd.shape[0]):
-            for at, (train, test) in enumerate(split_folds(data, self.folds, key_r)):
+            for at, (train, test) in enumerate(split_folds(data, self.folds)):
                 before = warm.models[at] if warm is not None and at < len(warm.models) else None
                 model = self._train(data, phi_rd, log_offset_rk, train, reference, before)
                 log_rk[test] = model.log_ratio(phi_rd[test], data.cell[test])
                 models.append(model)
-        log_rk = _alike(log_rk, key_r)
+        log_rk = agree_on_copies(data, log_rk)
         # A classifier reads the strata as features, too; θ of a logistic regression does not depend
         # on them.
         find_cell = None if self.has_offset else data.find_cell
@@ -189,19 +187,7 @@ class Propensity(Bias):
         before: Any,
     ) -> Any:
         if self.has_offset:
-            offset = log_offset_rk[train] if log_offset_rk.any() else None
-            problem = LogLinearProblem(
-                phi_rd[train],
-                data.source[train],
-                data.cell[train],
-                data.n_sources,
-                data.n_cells,
-                reference,
-                offset,
-                _RIDGE,
-            )
-            begin = None if before is None else before.theta_kd
-            return _Logistic(fit_log_linear(problem, begin, data.seed).theta)
+            return _train_logistic(data, phi_rd, log_offset_rk, train, reference, _RIDGE, before)
         if data.n_sources == 1:
             # One source, the reference itself: nothing to tell apart, and classifiers refuse a
             # single class.
@@ -220,7 +206,7 @@ class Propensity(Bias):
         model = _fit_classifier(
             self._make_classifier(data.seed),
             x,
-            _name_ranks(data)[source_r],
+            name_ranks(data)[source_r],
             weight_r if log_offset_rk.any() else None,
         )
         return _Classifier(
@@ -247,64 +233,27 @@ class Propensity(Bias):
         return clone(self.classifier)
 
 
-def _row_keys(data: BiasData) -> Keys:
-    """(R,) numbers for the source of every row and what the model reads of it."""
-    names_r = np.array(data.names, dtype=object)[data.source]
-    return content_keys(data.frame.assign(source=names_r), ("source", *data.columns))
-
-
-def _name_ranks(data: BiasData) -> Ints:
-    """(K,) the place of every source in the order of the names."""
-    return np.argsort(np.argsort(data.names))
-
-
-def _alike(log_rk: Floats, key_r: Keys) -> Floats:
-    """Give rows of the same content the mean of what their folds say.
-
-    Which of them is in which fold says nothing.
-    """
-    _, code_r, count = np.unique(key_r, return_inverse=True, return_counts=True)
-    if count.size == key_r.size:
-        return log_rk
-    mean_ck = [np.bincount(code_r, weights=log_r) / count for log_r in log_rk.T]
-    return np.column_stack(mean_ck)[code_r]
-
-
-def split_folds(
-    data: BiasData, n_folds: int, key_r: Keys | None = None
-) -> Iterator[tuple[Ints, Ints]]:
-    """Yield (train, test) rows of each fold; groups and copies of an image are on one side.
-
-    Every source is in every training part. Folds, and the order of the training rows, follow from
-    the content of the rows (``key_r``) and the seed: the order of the rows has no say.
-    """
-    if key_r is None:
-        key_r = _row_keys(data)
-    unit_r = join_units(data.source.size, data.fold_group, tell_copies(data.frame))
-    pairs = np.unique(np.column_stack([data.source, unit_r]), axis=0)
-    units_k = np.bincount(pairs[:, 0], minlength=data.n_sources)
-    if units_k.min() < 2:
-        fewest = data.names[int(units_k.argmin())]
-        raise DataError(
-            "cross-fitting needs at least two images (or groups) of every source; "
-            f"`{fewest}` has {units_k.min()}. Leave the source out, or use Tilt.",
-            source=fewest,
-            count=int(units_k.min()),
-            limit=2,
-        )
-    n_folds = min(n_folds, int(units_k.min()))
-    fold_r = deal_folds(unit_r, _name_ranks(data)[data.source], n_folds, data.seed, key_r)
-    order_r = np.argsort(key_r, kind="stable")
-    for fold in range(n_folds):
-        train, test = order_r[fold_r[order_r] != fold], np.flatnonzero(fold_r == fold)
-        lacking = np.setdiff1d(np.arange(data.n_sources), data.source[train])
-        if lacking.size:
-            raise DataError(
-                "groups are so large that a fold holds all images of "
-                f"`{data.names[int(lacking[0])]}`; use fewer folds, or Tilt.",
-                source=data.names[int(lacking[0])],
-            )
-        yield train, test
+def _train_logistic(
+    data: BiasData,
+    phi_rd: Floats,
+    log_offset_rk: Floats,
+    train: Ints,
+    reference: int,
+    ridge: float,
+    before: _Logistic | None,
+) -> _Logistic:
+    problem = LogLinearProblem(
+        phi_rd[train],
+        data.source[train],
+        data.cell[train],
+        data.n_sources,
+        data.n_cells,
+        reference,
+        log_offset_rk[train] if log_offset_rk.any() else None,
+        ridge,
+    )
+    begin = None if before is None else before.theta_kd
+    return _Logistic(fit_log_linear(problem, begin, data.seed).theta)
 
 
 def _few_threads(n_rows: int) -> AbstractContextManager[Any]:
@@ -387,6 +336,7 @@ class FittedPropensity(Factor):
     is_logistic: bool = True
     notes: tuple[str, ...] = ()
     find_cell: Callable[[pd.DataFrame], Ints] | None = field(repr=False, default=None)
+    ridge: float = _RIDGE
 
     @property
     def is_smooth(self) -> bool:
@@ -395,7 +345,7 @@ class FittedPropensity(Factor):
     @property
     def _tilt(self) -> FittedTilt:
         theta_kd = np.mean([model.theta_kd for model in self.models], axis=0)
-        return FittedTilt(self.names, self.reference, self.feature_map, theta_kd, _RIDGE)
+        return FittedTilt(self.names, self.reference, self.feature_map, theta_kd, self.ridge)
 
     @property
     def n_parameters(self) -> int:
@@ -404,6 +354,27 @@ class FittedPropensity(Factor):
     @property
     def penalty(self) -> Floats:
         return self._tilt.penalty if self.is_logistic else np.zeros((0, 0))
+
+    @property
+    def is_penalised(self) -> bool:
+        return self.is_logistic and self.ridge > SMALLEST_RIDGE
+
+    def unpenalised(self, data: BiasData, log_offset_rk: Floats) -> FittedPropensity:
+        phi_rd = self.feature_map.read(data.frame)
+        models, log_rk = [], np.zeros((phi_rd.shape[0], data.n_sources))
+        folds = split_folds(data, len(self.models))
+        for (train, test), before in zip(folds, self.models, strict=True):
+            model = _train_logistic(
+                data, phi_rd, log_offset_rk, train, self.reference, SMALLEST_RIDGE, before
+            )
+            log_rk[test] = model.log_ratio(phi_rd[test], data.cell[test])
+            models.append(model)
+        return replace(
+            self,
+            models=tuple(models),
+            log_rk=agree_on_copies(data, log_rk),
+            ridge=SMALLEST_RIDGE,
+        )
 
     def jacobian(self, frame: pd.DataFrame) -> Floats:
         return self._tilt.jacobian(frame)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Keeps θ finite where features separate the sources; on standardised features it moves θ by far
 # less than its standard error.
-_SMALLEST_RIDGE = 1e-6
+SMALLEST_RIDGE = 1e-6
 # An odds ratio of e^30 within the data: the sources do not overlap there.
 _SEPARATED = 30.0
 
@@ -45,7 +45,9 @@ class Tilt(Bias):
     reference : name of the source that selects without bias as far as these features go; default:
         the target's sample or source.
     degree : 1, or 2.
-    ridge : λ of the penalty λ/2 Σ_k ‖θ_k‖² on standardised features.
+    ridge : λ of the penalty λ/2 Σ_k ‖θ_k‖² on standardised features. It draws the weights towards
+        those of no selection, which is a bias: intervals of means reach to that of the fit without
+        the penalty, too.
 
     Notes
     -----
@@ -97,7 +99,7 @@ class Tilt(Bias):
             data.n_cells,
             reference,
             log_offset_rk if log_offset_rk.any() else None,
-            max(self.ridge, _SMALLEST_RIDGE),
+            max(self.ridge, SMALLEST_RIDGE),
         )
         # The fit is convex: where it begins costs time, not accuracy.
         alike = (
@@ -171,6 +173,24 @@ class FittedTilt(Factor):
     @property
     def penalty(self) -> Floats:
         return self.ridge * np.eye(self.n_parameters)
+
+    @property
+    def is_penalised(self) -> bool:
+        return self.ridge > SMALLEST_RIDGE
+
+    def unpenalised(self, data: BiasData, log_offset_rk: Floats) -> FittedTilt:
+        problem = LogLinearProblem(
+            self.feature_map.read(data.frame),
+            data.source,
+            data.cell,
+            data.n_sources,
+            data.n_cells,
+            self.reference,
+            log_offset_rk if log_offset_rk.any() else None,
+            SMALLEST_RIDGE,
+        )
+        fit = fit_log_linear(problem, self.theta, data.seed)
+        return replace(self, theta=fit.theta, ridge=SMALLEST_RIDGE)
 
     def log_omega(self, frame: pd.DataFrame) -> Floats:
         return np.asarray(self.feature_map.read(frame) @ self.theta.T)

@@ -240,6 +240,14 @@ class Estimation:
         outcome = predict_outcome(weights, value_n, learner=learner, rng=self.seed)
         return outcome.predicted, outcome.target_predicted
 
+    @cached_property
+    def unpenalised_rows(self) -> EstimatedRows | None:
+        """The rows of the model fitted without its penalty; None where it has none."""
+        from unskew.bias.fitting import fit_unpenalised
+
+        fitted = fit_unpenalised(self.fitted)
+        return None if fitted is None else estimated_rows(fitted, evaluate_fitted(fitted).weight)
+
     def refit(self, pool: Pool) -> Weights:
         """Weigh another pool by the same model, fitted from where this fit ended."""
         from unskew.bias.fitting import fit_parts

@@ -93,9 +93,9 @@ def estimated_mean(
     The standard error accounts for the estimation of ω and for the error of the margins. The
     variance is that of the unit sums of ψ, centred within sources (`centre_units`), or within
     strata if there is nothing but strata: then it is the post-stratified Σ_c p_c² s_c²/N_c, with
-    more for strata of a few images (`stratified_variance`, `hidden_variance`). To it
-    comes mᵀ Cov(p̂) m, m_c the mean of stratum c. Where no source is left out, the larger of this
-    and the model-based variance Σ_i π_i² (h_i − m)² + aᵀ ∂μ̂/∂η counts, as in `weighted_mean`.
+    more for strata of a few images (`stratified_variance`, `hidden_variance`). To it comes mᵀ
+    Cov(p̂) m, m_c the mean of stratum c. Where no source is left out, the larger of this and the
+    model-based variance Σ_i π_i² (h_i − m)² + aᵀ ∂μ̂/∂η counts, as in `weighted_mean`.
     The degrees of freedom of Welch and Satterthwaite count those of every survey.
 
     ``empty_mean_c`` is (C,) the mean of strata without mass, whose mass may be uncertain.
@@ -144,6 +144,19 @@ def beside_rival(estimate: Estimate, rival: Estimate) -> Estimate:
     return Estimate(
         estimate.value, stderr, (estimate.value - reach, estimate.value + reach), estimate.level
     )
+
+
+def beside_unpenalised(estimate: Estimate, plain: Estimate) -> Estimate:
+    """Widen the error of an estimate whose parameters a penalty has moved.
+
+    The fit without the penalty has no such bias, so μ̂ − μ̂', the distance of both means, estimates
+    what the penalty does: stderr² = max(V, V') + (μ̂ − μ̂')². The interval reaches from the lower
+    of both models' ends to the higher: it holds the truth wherever that of the fit without the
+    penalty does. The value stays.
+    """
+    ends = [end for model in (estimate, plain) for end in model.interval]
+    stderr = math.hypot(max(estimate.stderr, plain.stderr), estimate.value - plain.value)
+    return Estimate(estimate.value, stderr, (min(ends), max(ends)), estimate.level)
 
 
 def _shows_no_spread(rows: EstimatedRows, units: Units, value_r: Floats) -> bool:

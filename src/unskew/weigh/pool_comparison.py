@@ -16,7 +16,7 @@ from unskew.weigh.estimated_omega import (
     spread_of_estimate,
 )
 from unskew.weigh.sampling_units import Units, centre_within_sources, design_effect, find_units
-from unskew.weigh.stratified_spread import stratified_variance
+from unskew.weigh.stratified_spread import hidden_variance, stratified_variance
 from unskew.weigh.uncertainty import REPLICATES, spread_of_mean
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ def noise_beside_pool(weights: Weights, value_nj: Floats) -> MeanNoise:
     They are those of `weighted_mean`, with the pooled means from the same units; infinite where the
     data do not show them. The influence of image i on the pooled mean is n p_i (h_i − h̄), centred
     in its source as that on the weighted mean is: the numbers of images per source are fixed. Where
-    a second model rivals an estimated one, the distance between both is not counted.
+    a second model rivals an estimated one, the distance between both is not counted, nor is the
+    bias of a penalty.
     """
     if weights.estimation is not None and not weights.estimation.omega_is_known:
         return _noise_of_fit(weights.estimation, value_nj)
@@ -170,6 +171,7 @@ def _estimated(
         variance = float(variance_c.sum())
     else:
         spread_m, variance = spread_of_estimate(rows, units, deviation_r)
+        variance += hidden_variance(rows, units, value_r, deviation_r)
         pooled_m = centre_within_sources(
             rows, units, value_r.size * equal_r * (value_r - equal_r @ value_r)
         )

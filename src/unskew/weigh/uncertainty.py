@@ -10,6 +10,7 @@ objective at the solution, and H⁻ the generalized inverse of H with H⁻λ = 0
 from __future__ import annotations
 
 import math
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy.typing as npt
 import scipy.sparse
 import scipy.special
 
+from unskew.errors import UnskewWarning
 from unskew.records import Estimate, Floats
 from unskew.weigh.bootstrap import bootstrap_fit
 from unskew.weigh.curvature import (
@@ -27,7 +29,12 @@ from unskew.weigh.curvature import (
     solve_hessian,
 )
 from unskew.weigh.effective_size import add_by_code
-from unskew.weigh.estimated_omega import beside_rival, estimated_covariance, estimated_mean
+from unskew.weigh.estimated_omega import (
+    beside_rival,
+    beside_unpenalised,
+    estimated_covariance,
+    estimated_mean,
+)
 from unskew.weigh.sampling_units import (
     Units,
     centre_units,
@@ -101,10 +108,21 @@ def _mean_of_fit(estimation: Estimation, value_n: Floats, level: float) -> Estim
     value_r = estimation.values_of_rows(value_n)
     empty_mean_c = estimation.means_without_mass(value_n)
     estimate = estimated_mean(estimation.rows, value_r, level, empty_mean_c)
-    rival = estimation.rival_rows
-    if rival is None:
+    rival, unpenalised = estimation.rival_rows, estimation.unpenalised_rows
+    if rival is not None:
+        estimate = beside_rival(estimate, estimated_mean(rival, value_r, level, empty_mean_c))
+    if unpenalised is None:
         return estimate
-    return beside_rival(estimate, estimated_mean(rival, value_r, level, empty_mean_c))
+    plain = estimated_mean(unpenalised, value_r, level, empty_mean_c)
+    if abs(estimate.value - plain.value) > plain.stderr:
+        warnings.warn(
+            f"the ridge moves this mean from {plain.value:.4g} ± {plain.stderr:.2g} to "
+            f"{estimate.value:.4g}: the penalty decides, not the images. The interval covers both. "
+            "Lower ridge; in place of Propensity, which has one, use Tilt.",
+            UnskewWarning,
+            stacklevel=4,
+        )
+    return beside_unpenalised(estimate, plain)
 
 
 def _mean_of_solve(weights: Weights, value_n: Floats, level: float) -> Estimate:
