@@ -309,3 +309,22 @@ def test_the_objection_does_not_depend_on_the_learner() -> None:
         for learner in (None, GaussianNB())
     ]
     assert p_values[0] == p_values[1]
+
+
+@pytest.mark.parametrize("shifted", [False, True])
+def test_labels_that_mean_something_else_in_one_source_are_objected_to(shifted: bool) -> None:
+    """The sample of the target has no labels; those of the sources can still be compared."""
+    rng = np.random.default_rng(11)
+    source = np.repeat(["a", "b", "c"], 300)
+    x = rng.normal(size=900) + np.where(source == "a", 0.5, -0.2)
+    slope = np.where((source == "c") & shifted, -1.5, 1.5)
+    label = np.where(rng.random(900) < 1 / (1 + np.exp(-slope * x)), "cat", "dog")
+    sample = Pool.from_arrays(["t"] * 200, x=rng.normal(size=200), id=[f"t{i}" for i in range(200)])
+    forecast = unskew.forecast_gain(
+        Pool.from_arrays(source, label=label, x=x),
+        unskew.bias.Tilt(["x"]),
+        Target.sample(sample),
+        features=["x"],
+        folds=2,
+    )
+    assert (forecast.objection is not None) == shifted

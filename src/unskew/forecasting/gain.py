@@ -36,6 +36,7 @@ from unskew.forecasting.sentences import compare_arms, points, recommend
 from unskew.learn.probe import Scaling, scale_features
 from unskew.records import Floats, Ints, Pool, Target, Weights
 from unskew.records.arrays import Randomness, seed_of
+from unskew.records.holm import OBJECTION
 from unskew.weigh.uncertainty import weighted_mean
 
 if TYPE_CHECKING:
@@ -43,9 +44,8 @@ if TYPE_CHECKING:
     from unskew.bias.fit_check import FitCheck
     from unskew.solve.options import SolverOptions
 
-# p-value of check_fit below which it objects, as in choose_bias; replicates enough to tell.
-_MISFIT = 0.01
-_REPLICATES = 199
+# Of check_fit: enough to fall below `OBJECTION` where several tests are made.
+_REPLICATES = 399
 # Leading directions of the features in which the sources are compared, in addition to what the
 # model itself reads.
 _DIRECTIONS = 3
@@ -196,9 +196,7 @@ def _weigh(
 ) -> tuple[Weights, FitCheck | None]:
     """Return the debiasing weights, whose errors account for copies, and the test of the model."""
     grouped = _with_units(pool, target, data.unit)
-    directions = (
-        _directions(X_nd, seed) if check and (target is None or target.kind != "sample") else {}
-    )
+    directions = _directions(X_nd, seed) if check else {}
     weights = debias(
         grouped.with_columns(directions),
         bias,
@@ -261,15 +259,12 @@ def _check_model(
     names = dict.fromkeys(
         [*(expand_features(frame, list(dict.fromkeys(read))) if read else []), "label", *directions]
     )
-    usable = [
-        name for name in names if name in frame.columns and not bool(frame[name].isna().any())
-    ]
+    # What an unlabelled sample of the target lacks is compared between the sources.
+    known = [name for name in names if name in frame.columns]
+    fitted = weights.estimation.fitted
     try:
-        if not usable:
-            return None
-        fitted = weights.estimation.fitted
         return check_fit(
-            pool, fitted, weights=weights, features=usable, replicates=_REPLICATES, rng=seed
+            pool, fitted, weights=weights, features=known, replicates=_REPLICATES, rng=seed
         )
     except DataError:
         return None
@@ -352,7 +347,7 @@ def _assemble(
     verdict, recommendation = recommend(
         naive, debiased, heavy, n / ess, ess if ess_units is None else ess_units, called
     )
-    objects = fit is not None and fit.p_value < _MISFIT
+    objects = fit is not None and fit.p_value < OBJECTION
     if objects:
         recommendation += "; if the bias model holds, to which check_fit objects"
     described = weights.describe()
