@@ -29,7 +29,6 @@
 - ``separation``: is it more than chance that a classifier tells the target's images from the
   weighted pool?
 - ``schema``: a bias model <-> the ``[bias]`` part of a configuration, as values of TOML and JSON.
-- ``source_folds``: folds of the rows of a fit, by their content: the order of the rows has no say.
 - ``strata``: biasing functions of discrete attributes alone: label, country × gender, age in
   bins.
 - ``subpopulation``: biasing functions of sources that draw fairly, each from a part of the

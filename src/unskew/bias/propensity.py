@@ -12,8 +12,8 @@ import numpy as np
 from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.bias.feature_flags import learn_flagged_features
 from unskew.bias.features import FeatureMap, is_number, read_feature_columns
+from unskew.bias.fit_rows import agree_on_copies, name_ranks, split_folds
 from unskew.bias.likelihood import LogLinearProblem, fit_log_linear, own_means
-from unskew.bias.source_folds import agree_on_copies, name_ranks, split_folds
 from unskew.bias.tilt import SMALLEST_RIDGE, FittedTilt, find_reference_source
 from unskew.errors import ConfigError, did_you_mean
 from unskew.records import Floats, Ints
