@@ -9,8 +9,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from config_files import MINIMAL, fill_folder, save
+from raising import refused
 from run_data import CAMERA_TRAPS, HOSPITALS, PRODUCT_PHOTOS
-from unskew import ConfigError, bias
+from unskew import ConfigError, CoverageError, bias
 from unskew.config.run_config import (
     make_config,
     read_config,
@@ -315,3 +316,20 @@ def test_a_target_is_made_once_and_again_where_its_file_has_changed(folder):
     (folder / "survey.csv").write_text("label,count\nfox,6\nhare,2\n")
     os.utime(folder / "survey.csv", ns=(1, 1))
     assert config.read_target() != before
+
+
+def test_scores_that_say_nothing_are_no_mistake_of_the_configuration(folder):
+    """The files are inputs of the run; what they cannot tell is refused when they are read."""
+    for name, header, row in (("t", "a,b", "0.5,0.5"), ("v", "a,b,label", "0.5,0.5,{}")):
+        rows = [row.format("ab"[at % 2]) for at in range(40)]
+        (folder / f"{name}.csv").write_text("\n".join([header, *rows]) + "\n")
+    files = 'target_scores = "t.csv"\nvalidation_scores = "{}"\n'
+    settings = MINIMAL + "\n[target.predictions]\n" + files
+    config = read_config(save(folder, settings.format("v.csv")))
+    assert {"target.predictions.target_scores", "target.predictions.validation_scores"} <= set(
+        config.inputs
+    )
+    with refused(CoverageError, limit=0.25):
+        config.read_target()
+    with pytest.raises(ConfigError, match=r"target\.predictions\.validation_scores"):
+        read_config(save(folder, settings.format("w.csv")))

@@ -26,7 +26,8 @@ class LabelShift:
     classes : the C classes.
     share : (C,) estimated shares, sum 1.
     stderr : (C,) their standard errors: the target's images and the calibration.
-    interval : (C,) profile-likelihood intervals, widened for the error of the calibration.
+    interval : (C,) profile-likelihood intervals, widened for the error of the calibration; above
+        they reach at least to share + z stderr.
     level : of the intervals.
     calibration : "temperature", "vector" or "matrix", the family that was fitted.
     calibration_part : (C,) the part of each variance that is due to the calibration.

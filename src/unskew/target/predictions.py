@@ -183,7 +183,10 @@ def _intervals(
     for c, share in enumerate(share_c):
         if share_c.size <= _FEW_CLASSES or share**2 < _SMALL_COUNT * variance_c[c]:
             inflation = float(variance_c[c] / counted_c[c]) if counted_c[c] > 0 else 1.0
-            intervals.append(profile_interval(log_ratio_mc, share_c, c, level, inflation))
+            low, high = profile_interval(log_ratio_mc, share_c, c, level, inflation)
+            # Of a count of 0 the likelihood alone ends at 1.9 images, which one in seven draws with
+            # as many in expectation would miss.
+            intervals.append((low, max(high, min(share + half_c[c], 1.0))))
         else:
             intervals.append((max(share - half_c[c], 0.0), min(share + half_c[c], 1.0)))
     return tuple((float(low), float(high)) for low, high in intervals)
