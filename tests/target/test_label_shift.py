@@ -133,6 +133,8 @@ def test_the_profile_interval_is_the_normal_one_inside():
     low, high = profile_interval(ratio, q, 0, 0.95, 1.0)
     half = 1.96 * np.sqrt(variance[0, 0])
     np.testing.assert_allclose([low, high], [q[0] - half, q[0] + half], atol=0.03 * half)
+    along = profile_interval(ratio, q, 0, 0.95, 1.0, variance[:, 0] / variance[0, 0])
+    np.testing.assert_allclose(along, [low, high], atol=0.01 * half)
     wide = profile_interval(ratio, q, 0, 0.95, 4.0)
     np.testing.assert_allclose(np.diff(wide), 2 * np.diff((low, high)), rtol=0.03)
 

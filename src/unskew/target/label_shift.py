@@ -129,12 +129,19 @@ def mixture_log_likelihood(ratio_nc: Floats, q_c: Floats) -> float:
 
 
 def profile_interval(
-    log_ratio_nc: Floats, q_c: Floats, at: int, level: float, inflation: float
+    log_ratio_nc: Floats,
+    q_c: Floats,
+    at: int,
+    level: float,
+    inflation: float,
+    direction_c: Floats | None = None,
 ) -> tuple[float, float]:
     """Find the shares t of one class with 2 (ℓ(q̂) − max_{q_at = t} ℓ(q)) ≤ χ² × ``inflation``.
 
     ``inflation`` is the variance of the share divided by that which the likelihood counts, so that
-    the error of the calibration and of groups is in the interval.
+    the error of the calibration and of groups is in the interval. With ``direction_c`` =
+    ∂q/∂q_at the maximum over the other shares is replaced by its linear approximation
+    q̂ + (t − q̂_at) direction: one look at the images for each t.
     """
     from scipy.optimize import brentq
 
@@ -142,15 +149,23 @@ def profile_interval(
     n, share = ratio_nc.shape[0], float(q_c[at])
     best, equal_n = mixture_log_likelihood(ratio_nc, q_c), np.full(n, 1 / n)
     limit = float(scipy.special.ndtri(0.5 + level / 2)) * np.sqrt(max(inflation, 1.0))
-    own_n1, others_nd = ratio_nc[:, [at]], np.delete(ratio_nc, at, axis=1)
     start_d = 0.98 * np.delete(q_c, at) + 0.02 / (q_c.size - 1)
 
-    def excess(t: float) -> float:
-        # With q_at = t the others are mixed by their own shares: r' = t r_at + (1 − t) r_d. The
-        # root of the likelihood ratio is nearly linear in t.
-        mixed_nd = t * own_n1 + (1 - t) * others_nd
+    def drop_along(t: float, direction_c: Floats) -> float:
+        moved_c = np.maximum(q_c + (t - share) * direction_c, 0.0)
+        moved_c *= (1 - t) / max(moved_c.sum() - moved_c[at], _TINY)
+        moved_c[at] = t
+        return best - mixture_log_likelihood(ratio_nc, moved_c)
+
+    def drop_at(t: float) -> float:
+        # With q_at = t the others are mixed by their own shares: r' = t r_at + (1 − t) r_d.
+        mixed_nd = t * ratio_nc[:, [at]] + (1 - t) * np.delete(ratio_nc, at, axis=1)
         rest_d = _newton(mixed_nd, equal_n, start_d / start_d.sum())
-        drop = best - mixture_log_likelihood(mixed_nd, rest_d)
+        return best - mixture_log_likelihood(mixed_nd, rest_d)
+
+    def excess(t: float) -> float:
+        # The root of the likelihood ratio is nearly linear in t.
+        drop = drop_at(t) if direction_c is None else drop_along(t, direction_c)
         return float(np.sqrt(2 * max(drop, 0.0)) - limit)
 
     ends = []

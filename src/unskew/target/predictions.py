@@ -37,8 +37,8 @@ _LARGEST_STDERR = 0.25
 # Images of a class whose share is estimated as 0 keep a weight, so that what they are like counts
 # in the error of the share.
 _LEAST_MASS = 1e-6
-# Where the normal interval fails; with few classes every interval is a profile interval.
-_SMALL_COUNT, _FEW_CLASSES = 25.0, 20
+# With more classes the profile follows the linear approximation of the other shares.
+_FEW_CLASSES = 20
 _CALIBRATIONS = ("auto", "temperature", "vector", "matrix")
 
 
@@ -166,7 +166,7 @@ def _intervals(
     scores: ClassifierScores,
     level: float,
 ) -> tuple[tuple[float, float], ...]:
-    """Compute profile intervals; the normal interval of large shares if there are many classes."""
+    """Compute the profile interval of every share."""
     from scipy.special import ndtri
 
     # The variance that the likelihood of independent images with known densities counts.
@@ -181,14 +181,14 @@ def _intervals(
     half_c = ndtri(0.5 + level / 2) * np.sqrt(variance_c)
     intervals = []
     for c, share in enumerate(share_c):
-        if share_c.size <= _FEW_CLASSES or share**2 < _SMALL_COUNT * variance_c[c]:
-            inflation = float(variance_c[c] / counted_c[c]) if counted_c[c] > 0 else 1.0
-            low, high = profile_interval(log_ratio_mc, share_c, c, level, inflation)
-            # Of a count of 0 the likelihood alone ends at 1.9 images, which one in seven draws with
-            # as many in expectation would miss.
-            intervals.append((low, max(high, min(share + half_c[c], 1.0))))
-        else:
-            intervals.append((max(share - half_c[c], 0.0), min(share + half_c[c], 1.0)))
+        inflation = float(variance_c[c] / counted_c[c]) if counted_c[c] > 0 else 1.0
+        direction_c = (
+            None if share_c.size <= _FEW_CLASSES else alone.covariance[:, c] / counted_c[c]
+        )
+        low, high = profile_interval(log_ratio_mc, share_c, c, level, inflation, direction_c)
+        # Of a count of 0 the likelihood alone ends at 1.9 images, which one in seven draws with
+        # as many in expectation would miss.
+        intervals.append((low, max(high, min(share + half_c[c], 1.0))))
     return tuple((float(low), float(high)) for low, high in intervals)
 
 
