@@ -24,6 +24,7 @@ import worlds_design
 import worlds_forecast
 import worlds_label_shift
 import worlds_targets
+import worlds_verdicts
 from simulation_measures import (
     Coverage,
     binomial_error,
@@ -206,6 +207,7 @@ PARTS = {
     "label_shift": worlds_label_shift.rows,
     "targets": target_rows,
     "agreement": agreement_rows,
+    "verdict": lambda options: worlds_verdicts.rows(options, SEED),
 }
 
 

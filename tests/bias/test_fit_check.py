@@ -185,6 +185,7 @@ def test_a_scale_of_each_source_changes_nothing():
     assert a.p_value == b.p_value
 
 
+@pytest.mark.filterwarnings("ignore::unskew.errors.WeakOverlapWarning")
 def test_c_of_z_cannot_be_seen():
     """Multiplying every ω_k by one function of the image changes nothing in the test."""
     data = one(known)

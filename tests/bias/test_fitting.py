@@ -30,6 +30,7 @@ def test_two_tilts_are_one_and_factors_fitted_in_turn_reach_the_same_maximum():
     )
 
 
+@pytest.mark.filterwarnings("ignore::unskew.errors.WeakOverlapWarning")
 def test_strata_times_known_is_solved_stratum_by_stratum():
     pool = mixed_pool(3)
     omega = np.exp(np.random.default_rng(0).normal(size=(400, 3)))

@@ -175,6 +175,7 @@ def test_a_reference_without_labels_says_what_is_assumed_of_them(share, said):
     ) == bool(said)
 
 
+@pytest.mark.filterwarnings("ignore::unskew.errors.WeakOverlapWarning")
 def test_simply_dropping_the_rows_of_the_sample_would_be_wrong():
     """Over 20 data sets the mean of x by the rule is right; π of all rows with the sample's dropped
     is biased by many errors.
@@ -262,7 +263,9 @@ def test_impossible_fits_are_refused():
     said = " ".join(str(each.message) for each in caught)
     assert "x identifies the source of" in said
     assert "separate source `bright`" in said
-    assert weights.overlap.verdict == "weak"
+    # All of the target is where `plain` is: nothing hangs on the normalizer of `bright`.
+    assert weights.overlap.link_error < 1e-6
+    assert weights.weight[apart["source"] == "bright"].sum() < 1e-6
 
 
 def test_a_pool_of_one_source_and_a_source_of_one_image():
@@ -271,10 +274,11 @@ def test_a_pool_of_one_source_and_a_source_of_one_image():
     np.testing.assert_allclose(one.weight, 1 / 600)
     source = pool.frame["source"].astype(object)
     source.iloc[0] = "lone"
-    with pytest.warns(WeakOverlapWarning, match=r"image\(s\) of `lone`"):
-        weights = debias(
-            Pool(pool.frame.assign(source=source)), Tilt(["x"], reference="plain", ridge=1.0)
-        )
+    weights = debias(
+        Pool(pool.frame.assign(source=source)), Tilt(["x"], reference="plain", ridge=1.0)
+    )
+    # One image more or less changes nothing, whatever its source's normalizer.
+    assert weights.overlap.verdict == "ok"
     assert np.isfinite(weights.mean(pool.frame["x"]).stderr)
 
 

@@ -10,6 +10,7 @@ from summary_pools import mixed_frame, summary_of
 from unskew.diagnosis.pool_diagnostics import affordable_bootstrap_replicates
 
 
+@pytest.mark.filterwarnings("ignore::unskew.errors.WeakOverlapWarning")
 def test_both_error_bars_are_those_of_the_weights() -> None:
     frame = mixed_frame(150)
     pool = unskew.Pool.from_frame(frame)

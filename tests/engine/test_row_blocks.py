@@ -81,6 +81,7 @@ def test_a_matrix_larger_than_the_memory_limit_is_solved_from_disk(tmp_path: Pat
     assert result["grown"] < limit
 
 
+@pytest.mark.filterwarnings("ignore::unskew.errors.WeakOverlapWarning")
 def test_parquet_is_read_in_row_groups(tmp_path: Path) -> None:
     problem = random_problem(0, 5000, 3, zeros=0.2)
     frame = pd.DataFrame(problem.omega, columns=["a", "b", "c"])
@@ -108,6 +109,7 @@ def test_streams_that_collapse_are_read_twice_only() -> None:
     assert Counting.passes <= 3  # a look at the first block to open it, one to try, one to number
 
 
+@pytest.mark.filterwarnings("ignore::unskew.errors.WeakOverlapWarning")
 def test_streamed_and_whole_agree_with_groups_and_bootstrap() -> None:
     problem = random_problem(1, 600, 3, zeros=0.1)
     whole = unskew.debias_weights(problem.omega, problem.source)

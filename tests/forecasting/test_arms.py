@@ -71,6 +71,7 @@ def test_naive_and_debiased_come_first_and_no_arm_twice() -> None:
     assert sorted(everything) == sorted({"naive", "debiased", *BASELINES})
 
 
+@pytest.mark.filterwarnings("ignore::unskew.errors.WeakOverlapWarning")
 def test_arms_have_the_weights_and_offsets_of_their_makers() -> None:
     label = ["cat", "cat", "dog", "cat"]
     pool = Pool.from_arrays(["a", "a", "b", "b"], label=label)
@@ -119,6 +120,7 @@ def test_what_cannot_be_made_is_told_or_refused() -> None:
 @pytest.mark.parametrize(
     "weight", [[1.0, 1.0], [1.0, 1.0, -1.0], [1.0, np.nan, 1.0], [0.0, 0.0, 0.0]]
 )
+@pytest.mark.filterwarnings("ignore::unskew.errors.WeakOverlapWarning")
 def test_weights_of_ones_own_are_one_for_each_image(weight: list[float]) -> None:
     pool = Pool.from_arrays(["a", "a", "b"], label=["cat", "dog", "cat"])
     weights = unskew.debias(pool, Strata("label"), Target.uniform("label"))

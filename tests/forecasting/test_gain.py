@@ -222,6 +222,7 @@ def test_a_family_without_derivatives_says_what_its_errors_leave_out() -> None:
     assert any("weights.bootstrap" in note for note in forecast.notes)
 
 
+@pytest.mark.filterwarnings("ignore::unskew.errors.WeakOverlapWarning")
 def test_a_target_without_labels_says_what_is_assumed_of_them() -> None:
     world = tilt_world(600, 5)
     forecast = forecast_gain(world.pool, world.bias, world.target, features=["x"], check=False)

@@ -123,6 +123,7 @@ def test_every_layout_works(form) -> None:
     assert np.array_equal(before, GOOD.omega)
 
 
+@pytest.mark.filterwarnings("ignore::unskew.errors.WeakOverlapWarning")
 def test_names_come_from_the_columns_of_a_frame_in_any_order() -> None:
     frame = pd.DataFrame(GOOD.omega, columns=NAMES, index=[f"img{i}" for i in range(90)])
     weights = unskew.debias_weights(

@@ -33,6 +33,7 @@ def test_known_noise_is_that_of_repeated_draws():
     )
 
 
+@pytest.mark.filterwarnings("ignore::unskew.errors.WeakOverlapWarning")
 def test_estimated_noise_is_that_of_repeated_draws():
     means, noises = [], []
     for seed in range(250):

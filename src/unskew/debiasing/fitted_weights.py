@@ -6,61 +6,52 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from unskew.debiasing.estimation import Estimation, FittedWeights, estimated_rows, evaluate_fitted
 from unskew.errors import CoverageError, first_few
-from unskew.records import Floats, Ints, Overlap, Pool, Solution, Status, Verdict, Weights
-from unskew.records.arrays import count_pairs, log_sum
-from unskew.solve.normalizers import check_overlap, overlap_of_cells
-from unskew.solve.options import SolverOptions, read_options
-from unskew.solve.overlap import warn_if_weak, with_sigma2
+from unskew.records import Floats, Ints, Overlap, Pool, Solution, Status, Weights
+from unskew.records.arrays import count_pairs, log_sum, log_sums
+from unskew.solve.link_error import LinkError, covariance_root, expected_move
+from unskew.solve.normalizers import overlap_of_cells
+from unskew.solve.options import Options, SolverOptions, read_options
+from unskew.solve.overlap import judge_links, warn_if_weak, weaken
+from unskew.solve.prepared_rows import prepare
 from unskew.splits.folds import unit_codes
 from unskew.target.facts import cell_text
-from unskew.weigh.effective_size import judge_positive, judge_weights
-from unskew.weigh.solved_weights import debias_weights, group_codes, weigh_solved
+from unskew.weigh.solved_weights import group_codes, solve_weights, weigh_solved
+from unskew.weigh.tail_verdict import judge_lone_strata, judge_sample, judge_tail
 
 if TYPE_CHECKING:
     from unskew.bias.fitted import FittedBias
-
-# A stratum of a product is judged by itself from this target mass and number of images on; errors
-# of smaller ones average out.
-_LARGE_MASS = 0.1
-_LARGE_SIZE = 50
 
 
 def judge_strata(fitted: FittedBias, weight_r: Floats) -> Overlap:
     """Judge the overlap of the sources where the target's masses of strata are known.
 
-    Strata alone need coverage, not links; other factors need links within strata.
+    Strata alone need coverage and more than one image each, not links; other factors need links
+    within strata.
     """
     assert fitted.strata is not None
     data, n, n_sources = fitted.data, fitted.data.n_pool, len(fitted.names)
     if fitted.factors:
-        overlap = check_overlap(
-            fitted.profile.log_omega[:n, :n_sources], data.source[:n], log=True, names=fitted.names
-        )
+        rows = fitted.profile.log_omega[:n, :n_sources]
+        options = Options(log=True, names=fitted.names)
+        overlap = prepare(rows, data.source[:n], options).overlap
     else:
         count_ck = count_pairs(data.cell[:n], data.source[:n], (data.n_cells, n_sources))
         overlap = overlap_of_cells(fitted.strata.log_factor[:, :n_sources], count_ck, fitted.names)
-    message, verdict = _strata_message(fitted, overlap)
-    return judge_weights(replace(overlap, verdict=verdict, message=message), weight_r)
+    overlap = replace(overlap, verdict="ok", message=_strata_message(fitted, overlap))
+    return _judge_links_in_strata(fitted, overlap, weight_r) if fitted.factors else overlap
 
 
-def _strata_message(fitted: FittedBias, overlap: Overlap) -> tuple[str, Verdict]:
+def _strata_message(fitted: FittedBias, overlap: Overlap) -> str:
     assert fitted.strata is not None
     target = fitted.strata.target
     by = " × ".join(target.by)
     asked = "stratum of the target" + (" that is not left out" if target.uncovered else "")
     known = f"with the target's distribution of {by} the normalizers are known, and every {asked}"
     if fitted.factors:
-        weak = _weak_link(fitted)
-        if weak:
-            return weak, "weak"
-        return (
-            f"Within each stratum its sources are linked to one another; {known} has images.",
-            "ok",
-        )
+        return f"Within each stratum its sources are linked to one another; {known} has images."
     if len(fitted.names) == 1:
         links = "There is one source, which needs no link"
     elif overlap.connected:
@@ -70,72 +61,75 @@ def _strata_message(fitted: FittedBias, overlap: Overlap) -> tuple[str, Verdict]
             f"The sources are not linked to one another ({len(overlap.components)} separate "
             "groups) and need not be"
         )
-    return f"{links}: {known} has images.", "ok"
+    return f"{links}: {known} has images."
 
 
-def _weak_link(fitted: FittedBias) -> str:
-    """Describe what is weak in a product with strata; "" if nothing is.
+def _judge_links_in_strata(fitted: FittedBias, overlap: Overlap, weight_r: Floats) -> Overlap:
+    """Judge the links of a product with strata, which have to hold within strata.
 
-    That is links between sources within strata, or parameters of a source that shares no stratum.
-    All strata together are judged as one solve is, by σ₂ of the sum of their Hessians, and a
-    stratum by itself where it is large.
+    Every stratum has normalizers of its own; their errors move mass within it.
     """
-    assert fitted.strata is not None
-    data, profile, target = fitted.data, fitted.profile, fitted.strata.target
+    data, profile = fitted.data, fitted.profile
     seen_ck = np.zeros(profile.u.shape, dtype=np.bool_)
     seen_ck[data.cell, data.source] = True
     shared_k = seen_ck[seen_ck.sum(axis=1) > 1].any(axis=0)
     if profile.n_parameters and data.n_sources > 1 and not shared_k.all():
         alone = [f"`{data.names[k]}`" for k in np.flatnonzero(~shared_k)]
-        return (
+        return weaken(
+            overlap,
             f"No stratum has images both of {first_few(alone)} and of another source, so that "
             "the data do not show how it selects within strata: its other factors are a guess. "
-            "Use coarser strata, or Strata alone."
+            "Use coarser strata, or Strata alone.",
         )
-    everywhere = np.ones(data.cell.size, dtype=np.bool_), np.ones(data.n_sources, dtype=np.bool_)
-    weak = _weak_among(fitted, *everywhere)
-    if weak:
-        return f"Within strata: {weak}"
-    size_c = np.bincount(data.cell, minlength=data.n_cells)
-    is_large_c = (target.mass >= _LARGE_MASS) & (size_c >= _LARGE_SIZE)
-    for c in np.flatnonzero(is_large_c & (seen_ck.sum(axis=1) > 1)):
-        weak = _weak_among(fitted, data.cell == c, seen_ck[c])
-        if weak:
-            return f"In the stratum {cell_text(target.by, target.strata[c])}: {weak}"
-    return ""
-
-
-def _weak_among(
-    fitted: FittedBias, is_row_r: npt.NDArray[np.bool_], is_present_k: npt.NDArray[np.bool_]
-) -> str:
-    """Describe the weak link among these rows and sources; "" if there is none."""
-    data, profile = fitted.data, fitted.profile
-    row, present = np.flatnonzero(is_row_r), np.flatnonzero(is_present_k)
-    overlap = check_overlap(
-        profile.log_omega[np.ix_(row, present)],
-        np.searchsorted(present, data.source[row]),
-        log=True,
-        names=[data.names[k] for k in present],
+    names = overlap.names
+    error_c = [
+        _link_error_of_cell(fitted, weight_r, c) if seen_ck[c].sum() > 1 else LinkError(0.0, None)
+        for c in range(data.n_cells)
+    ]
+    moved = sum(error.moved for error in error_c)
+    worst = max(range(data.n_cells), key=lambda c: error_c[c].moved)
+    error = LinkError(moved, error_c[worst].direction_k)
+    hessian_kk = profile.information.h_ckk[worst]
+    judged = judge_links(
+        replace(overlap, names=data.names), error, hessian_kk, place="Within strata: "
     )
-    if overlap.verdict == "ok" and present.size > 1:
-        hessian_kk = profile.information.h_ckk[np.unique(data.cell[row])].sum(axis=0)
-        overlap = with_sigma2(overlap, hessian_kk[np.ix_(present, present)] / row.size)
-    return overlap.message if overlap.verdict == "weak" else ""
+    return replace(judged, names=names)
+
+
+def _link_error_of_cell(fitted: FittedBias, weight_r: Floats, cell: int) -> LinkError:
+    """Compute the target mass that errors of the normalizers of one stratum move within it."""
+    data, profile = fitted.data, fitted.profile
+    at = np.flatnonzero(data.cell == cell)
+    size_k = np.bincount(data.source[at], minlength=data.n_sources)
+    present = np.flatnonzero(size_k)
+    laplacian_kk = profile.information.h_ckk[cell][np.ix_(present, present)]
+    root_kj = np.zeros((data.n_sources, present.size - 1))
+    root_kj[present] = covariance_root(laplacian_kk, size_k[present].astype(np.float64))
+    return expected_move(lambda: iter([_kept_memberships(fitted, weight_r, at)]), root_kj)
+
+
+def _kept_memberships(fitted: FittedBias, weight_r: Floats, at: Ints) -> tuple[Floats, Floats]:
+    """Return memberships of the pool's rows among ``at`` in the pool's sources, and weights."""
+    data = fitted.data
+    at = at[at < data.n_pool]
+    q_bk = fitted.profile.memberships(at)
+    if data.sample is not None:
+        q_bk[:, data.sample] = 0.0
+        q_bk /= np.maximum(q_bk.sum(axis=1, keepdims=True), 1e-300)
+    return q_bk, weight_r[at]
 
 
 def judge_target(weights: Weights, max_uncovered: float, *, check_sample: bool) -> Weights:
-    """Add the verdict of families that are positive everywhere, and of a sample of the target.
+    """Add the verdict on the weights, and on a sample of the target; warn if it is weak.
 
     ``check_sample``: let a classifier try to tell the sample from the weighted pool.
     """
     from unskew.bias.resemblance import compare_with_target
 
     assert weights.estimation is not None
-    fitted, overlap = weights.estimation.fitted, weights.overlap
+    fitted = weights.estimation.fitted
     _check_coverage(fitted, max_uncovered)
-    is_positive = not np.isneginf(fitted.profile.log_omega).any()
-    if (fitted.strata is None or fitted.factors) and is_positive:
-        overlap = judge_positive(overlap, weights.weight[fitted.row])
+    overlap = _judge_weights(weights, fitted)
     has_sample = fitted.judge is not None or fitted.data.sample is not None
     resemblance = None
     if check_sample and has_sample:
@@ -149,12 +143,33 @@ def judge_target(weights: Weights, max_uncovered: float, *, check_sample: bool) 
             value=float(resemblance.unlike),
             limit=max_uncovered,
         )
-    # The solve has already warned of its own verdict.
-    if fitted.strata is not None or overlap.message != weights.overlap.message:
-        warn_if_weak(overlap)
+    warn_if_weak(overlap)
     return replace(
         weights, overlap=overlap, estimation=replace(weights.estimation, resemblance=resemblance)
     )
+
+
+def _judge_weights(weights: Weights, fitted: FittedBias) -> Overlap:
+    """Judge the weights of the pool: single strata where there is nothing else, the tail else."""
+    overlap, row, strata = weights.overlap, fitted.row, fitted.strata
+    unit_r = None if weights.unit is None else weights.unit[row]
+    if strata is not None and not fitted.factors:
+        names = [cell_text(strata.target.by, cell) for cell in strata.target.strata]
+        cell_r = fitted.data.cell[: fitted.data.n_pool]
+        own_r = np.arange(row.size) if unit_r is None else unit_r
+        return judge_lone_strata(overlap, weights.weight[row], cell_r, own_r, names)
+    data, profile = fitted.data, fitted.profile
+    if data.sample is None or strata is not None:
+        return judge_tail(overlap, weights.weight, weights.unit)
+    overlap = judge_tail(overlap, weights.weight, weights.unit, beside_sample=True)
+    log_v = -log_sums(profile.log_omega[:, : data.sample] + profile.u[0, : data.sample])
+    # Where no source selects anything is for `_check_coverage` to judge.
+    is_covered_t = np.isfinite(log_v[data.n_pool :])
+    if not is_covered_t.any():
+        return overlap
+    unit_t = None if data.unit is None else data.unit[data.n_pool :][is_covered_t]
+    log_t = log_v[data.n_pool :][is_covered_t]
+    return judge_sample(overlap, log_v[: data.n_pool], log_t, unit_r, unit_t)
 
 
 def _check_coverage(fitted: FittedBias, max_uncovered: float) -> None:
@@ -188,6 +203,8 @@ def _check_coverage(fitted: FittedBias, max_uncovered: float) -> None:
         )
 
 
+# Memberships held in memory at once.
+_BLOCK = 1 << 20
 # Of the largest term of a row: a sum so small may have lost terms to underflow.
 _LOST = 1e-280
 
@@ -205,7 +222,7 @@ def weigh_fitted(
 
     ``solver``: options of the solve; None or {} takes over the solve that the fit ended with.
     """
-    solved = None if fitted.strata is not None else _solve_fitted(pool, fitted, seed, solver or {})
+    solved = None if fitted.strata is not None else _solve_fitted(fitted, seed, solver or {})
     fitted, evaluated = _evaluate(fitted, solved)
     if solved is None:
         overlap = judge_strata(fitted, evaluated.weight)
@@ -243,24 +260,22 @@ def _groups(pool: Pool) -> tuple[Any, Any] | None:
     return group_codes(pool.frame["group"], len(pool)) if "group" in pool.frame.columns else None
 
 
-def _solve_fitted(pool: Pool, fitted: FittedBias, seed: int, solver: SolverOptions) -> Weights:
+def _solve_fitted(fitted: FittedBias, seed: int, solver: SolverOptions) -> Weights:
     """Solve the equations for the fitted ω, the target's sample being one of the sources.
 
     Newton's method begins where the fit ended.
     """
     data = fitted.data
+    unit_r = data.unit if fitted.omega_is_known else None
     if fitted.profile.solved is not None and not solver:
-        groups = _groups(pool) if fitted.omega_is_known else None
-        weights = weigh_solved(fitted.profile.solved, np.arange(data.source.size), groups)
-        warn_if_weak(weights.overlap)
-        return weights
-    is_grouped = fitted.omega_is_known and "group" in pool.frame.columns
-    return debias_weights(
+        units = None if unit_r is None else (unit_r, np.unique(unit_r))
+        return weigh_solved(fitted.profile.solved, np.arange(data.source.size), units)
+    return solve_weights(
         fitted.profile.log_omega,
         data.source,
         log=True,
         names=data.names,
-        group=pool.frame["group"] if is_grouped else None,
+        group=unit_r,
         start=fitted.profile.u[0] if read_options(solver).method == "newton" else None,
         rng=seed,
         **solver,
@@ -320,13 +335,14 @@ def _seen_from_pool(
     solved: Weights, fitted: FittedBias, evaluated: FittedWeights
 ) -> tuple[Solution, Overlap]:
     """Leave the target's sample, u and Ω = 1, out of solution and message."""
-    solution, overlap = solved.solution, solved.overlap
+    solution, overlap, hessian_kk = solved.solution, solved.overlap, solved.solution.hessian
     if fitted.data.sample is None:
         return solution, overlap
     k = len(fitted.names)
-    if overlap.verdict == "ok":
+    if overlap.connected:
         message = f"All {k} sources and the target's sample are linked to one another."
-        overlap = replace(overlap, message=message)
+        overlap = replace(overlap, verdict="ok", message=message)
+        overlap = judge_links(overlap, _link_error_of_pool(fitted, solved, evaluated), hessian_kk)
     seen = replace(
         solution,
         names=solution.names[:k],
@@ -337,6 +353,24 @@ def _seen_from_pool(
         hessian_exact=False,
     )
     return seen, overlap
+
+
+def _link_error_of_pool(fitted: FittedBias, solved: Weights, evaluated: FittedWeights) -> LinkError:
+    """Compute the mass that the normalizers' error moves within the pool, without the sample."""
+    hessian_kk = solved.solution.hessian
+    if hessian_kk is None or not np.isfinite(hessian_kk).all():
+        return LinkError(np.inf, None)
+    size_k = np.bincount(fitted.data.source, minlength=fitted.data.n_sources).astype(np.float64)
+    root_kj = covariance_root(hessian_kk * size_k.sum(), size_k)
+    step = max(1, _BLOCK // size_k.size)
+    starts = range(0, fitted.data.n_pool, step)
+    return expected_move(
+        lambda: (
+            _kept_memberships(fitted, evaluated.weight, np.arange(start, start + step))
+            for start in starts
+        ),
+        root_kj,
+    )
 
 
 def _known_solution(fitted: FittedBias) -> Solution:

@@ -28,13 +28,15 @@ class Overlap:
     and are unique (up to one common factor) iff that directed graph is strongly connected (Gill,
     Vardi & Wellner 1988, theorem 1.1).
 
-    Known before the solve: everything but the last four fields, which exist only at a solution
-    (None before).
+    Known before the solve: everything but the last fields, which exist only at a solution, or
+    where they apply (None otherwise). ``check_overlap`` adds ``link_error``, from a solve of its
+    own.
 
     Attributes
     ----------
     names : names of the K sources.
-    verdict : "disconnected" (no solution), "weak" (a solution that rests on few images) or "ok".
+    verdict : "disconnected" (no solution), "weak" (one of the values judged is above its threshold:
+        errors may be larger than they look) or "ok".
     components : the groups of sources that are linked in both directions; one group iff connected.
     message : the verdict as a sentence, with the weakest or the missing link named.
     link_count : (K, K), ``link_count[k, l]`` = number of images of source l with ω_k > 0 (the edge
@@ -47,13 +49,24 @@ class Overlap:
         could have produced.
     weakest_count : number of images on that link.
     epsilon : smallest positive ω after each ω_k is scaled to maximum 1 (the article's ε).
-    thresholds : the values below which the verdict turns to "weak", under the names of the fields
+    thresholds : the values above which the verdict turns to "weak", under the names of the fields
         they judge.
     kappa : the bottleneck under the weights, that is under the estimated target (the article's κ).
     matrix : (K, K), Λ⁻¹QᵀQ/n: the chance that an image drawn as source k draws would be taken for
         one of source l. Rows sum to 1.
     spectral_gap : 1 − second eigenvalue of ``matrix``; 0 = disconnected, 1 = all ω proportional.
     sigma2 : second smallest eigenvalue of the Hessian (the article's σ).
+    link_error : share of the target's mass that the error of the normalizers is expected to move,
+        Σ_i π_i sd(log π_i)/√(2π), the standard deviation being that from log Ω̂ alone. 0 where all ω
+        are proportional, however small a source is.
+    heaviest : max_j w_j²/Σ_j w_j², w_j the weight of unit j (an image, or a group): what the
+        heaviest unit alone adds to the variance. It stays large, however many images there are, iff
+        the weights have no finite variance, that is if a part of the target is hardly ever drawn.
+        None for strata alone, where images of a stratum weigh the same.
+    unseen : of a sample of the target, the share that is heavier than all but the few heaviest
+        units of the pool, less 1.28 standard errors.
+    lone : of strata alone, the share of Σ_j w_j² in strata of which one unit holds more than half:
+        how much units differ there, nobody has seen.
     """
 
     names: tuple[str, ...]
@@ -71,6 +84,10 @@ class Overlap:
     matrix: Any = None
     spectral_gap: float | None = None
     sigma2: float | None = None
+    link_error: float | None = None
+    heaviest: float | None = None
+    unseen: float | None = None
+    lone: float | None = None
 
     @property
     def connected(self) -> bool:

@@ -15,6 +15,7 @@
 - ``kernels_sweep``: compiled loops over the rows of ω.
 - ``laplacian``: Newton steps: Laplacian systems of the overlap graph, to full accuracy at weak
   links.
+- ``link_error``: how much of the target hangs on normalizers that are hardly known.
 - ``log_linear``: value, gradient and Hessian of −Σ_i log q_{i,s_i} for log ω_ik = offset_ik +
   θ_k·φ_i.
 - ``methods``: running a method on prepared rows, and finishing: u's constant fixed, everything

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Unpack
 
 import numpy as np
@@ -10,14 +12,30 @@ import numpy as np
 from unskew.engine.row_blocks import ArrayReader
 from unskew.records import Floats, Ints, Overlap, Solution
 from unskew.solve.inspection import inspect_rows
-from unskew.solve.methods import solve_prepared
+from unskew.solve.link_error import (
+    LINK_ERROR_LIMIT,
+    LinkError,
+    link_error_bound,
+    link_error_of_rows,
+    stored_weights,
+)
+from unskew.solve.methods import Solved, solve_prepared, with_exact_hessian
 from unskew.solve.omega_rows import Rows
 from unskew.solve.options import OmegaOptions, Options, read_options, shows_options
-from unskew.solve.overlap import judge_overlap, warn_if_weak, with_sigma2
-from unskew.solve.prepared_rows import prepare
+from unskew.solve.overlap import (
+    is_strongly_connected,
+    judge_links,
+    judge_overlap,
+    spectral_gap,
+    warn_if_weak,
+)
+from unskew.solve.prepared_rows import Prepared, prepare
+from unskew.solve.starting_point import subsample
 
 # Up to this many sources the eigenvalues for the verdict cost little compared with the solve.
 _CHEAP_EIGENVALUES = 64
+# `check_overlap` solves a subsample where ω has more entries than this.
+_MOST_ENTRIES = 1 << 22
 
 
 def check_overlap(
@@ -31,7 +49,10 @@ def check_overlap(
     """Decide whether the normalizers are identifiable, and how well the sources are linked.
 
     The overlap graph has an edge k→l iff some image of source l has ω_k > 0; the normalizers are
-    identifiable iff it is strongly connected. One pass over ω, before any solve.
+    identifiable iff it is strongly connected. That takes one pass over ω. How well they are known
+    takes a solve (of a subsample, where ω is large): the verdict is "weak" where their error is
+    expected to move more than a tenth of the target's mass (``link_error``). Whether the weights
+    are too uneven is judged with the weights, by ``debias_weights``.
 
     Parameters
     ----------
@@ -54,7 +75,38 @@ def check_overlap(
     >>> overlap.connected, overlap.components
     (False, (('day',), ('night',)))
     """
-    return prepare(omega, source, Options(log=log, names=names, jobs=jobs)).overlap
+    options = Options(log=log, names=names, jobs=jobs, throw=False)
+    prepared = prepare(omega, source, options)
+    if not prepared.overlap.connected or len(prepared.names) == 1:
+        return prepared.overlap
+    overlap = prepared.overlap
+    judged = _judge_solved(overlap, solve_prepared(_few_rows(prepared), options))
+    # The weakest link stays that of the graph.
+    return replace(judged, weakest_link=overlap.weakest_link, weakest_count=overlap.weakest_count)
+
+
+def _few_rows(prepared: Prepared) -> Prepared:
+    """Take a subsample of large ω, if that leaves its sources linked.
+
+    It counts as often as all rows: errors are those of all.
+    """
+    rows = prepared.rows
+    if rows.n_stored * rows.n_sources <= _MOST_ENTRIES:
+        return prepared
+    few = subsample(rows, _MOST_ENTRIES // rows.n_sources)
+    return replace(prepared, rows=few) if is_strongly_connected(few.link_count()) else prepared
+
+
+def _judge_solved(overlap: Overlap, solved: Solved) -> Overlap:
+    """Add link error and verdict of a solve; one that failed is weak."""
+    solution = with_exact_hessian(solved).solution
+    if not solution.converged:
+        return judge_links(overlap, LinkError(math.inf, None), None)
+    if solution.hessian is None:
+        return overlap
+    weight_n = stored_weights(solved.rows, solution.u)
+    error = link_error_of_rows(solved.rows, solution.u, solution.hessian, weight_n)
+    return judge_links(overlap, error, solution.hessian)
 
 
 def overlap_of_cells(log_omega_ck: Floats, count_ck: Ints, names: tuple[str, ...]) -> Overlap:
@@ -109,13 +161,10 @@ def solve_normalizers(omega: Any, source: Any, **options: Unpack[OmegaOptions]) 
     """
     checked = read_options(options)
     prepared = prepare(omega, source, checked)
-    solution = solve_prepared(prepared, checked).solution
-    overlap = prepared.overlap
-    if (
-        solution.converged
-        and overlap.verdict == "ok"
-        and 1 < len(prepared.names) <= _CHEAP_EIGENVALUES
-    ):
-        overlap = with_sigma2(overlap, solution.hessian)
-    warn_if_weak(overlap)
+    solved = solve_prepared(prepared, checked)
+    solution = solved.solution
+    if solution.converged and 1 < len(prepared.names) <= _CHEAP_EIGENVALUES:
+        gap = spectral_gap(solution.hessian, solution.share)
+        if link_error_bound(gap, solved.rows.size_k) > LINK_ERROR_LIMIT:
+            warn_if_weak(_judge_solved(prepared.overlap, solved))
     return solution

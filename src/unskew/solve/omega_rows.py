@@ -259,15 +259,21 @@ class Rows:
 
         They are dense, or CSR where ω is sparse.
         """
+        if self.inverse_n is None:
+            yield from self.stored_memberships(u_k)
+            return
+        parts = [q for _, q in self.stored_memberships(u_k)]
+        join = sp.vstack if sp.issparse(parts[0]) else np.concatenate
+        stored = parts[0] if len(parts) == 1 else join(parts)
+        rows = max(1, _MEMBERSHIP_ENTRIES // self.n_sources)
+        for start in range(0, self.n_rows, rows):
+            stop = min(start + rows, self.n_rows)
+            yield slice(start, stop), stored[self.inverse_n[start:stop]]
+
+    def stored_memberships(self, u_k: Floats) -> Iterator[tuple[slice, RowBlock]]:
+        """Yield blocks of q over the stored rows, in order."""
         a_k, _ = self.scaled_coefficients(u_k)  # memberships do not depend on the constant
         rows = max(1, _MEMBERSHIP_ENTRIES // self.n_sources)
-        if self.inverse_n is not None:
-            parts = [_membership(block.omega, a_k) for block in self.blocks()]
-            stored = parts[0] if len(parts) == 1 else np.concatenate(parts)
-            for start in range(0, self.n_rows, rows):
-                stop = min(start + rows, self.n_rows)
-                yield slice(start, stop), stored[self.inverse_n[start:stop]]
-            return
         for block in self.blocks():
             for start in range(0, block.omega.shape[0], rows):
                 piece = block.omega[start : start + rows]
@@ -275,6 +281,15 @@ class Rows:
                     slice(block.start + start, block.start + start + piece.shape[0]),
                     _membership(piece, a_k),
                 )
+
+    def inverse_sums(self, u_k: Floats) -> Floats:
+        """Compute (stored rows,) 1/Σ_k e^{u_k} ω_ik up to a common factor; NaN of a failed u."""
+        sum_n, scale_n = self.row_sums(u_k)
+        with np.errstate(under="ignore", divide="ignore", invalid="ignore"):
+            if scale_n is None:
+                return np.divide(1.0, sum_n, out=sum_n)
+            log_n = -np.log(sum_n) - scale_n
+            return np.asarray(np.exp(log_n - log_n.max()))
 
 
 def _membership(omega: RowBlock, a_k: Floats) -> RowBlock:

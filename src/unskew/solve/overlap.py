@@ -18,16 +18,14 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from unskew.errors import OverlapError, WeakOverlapWarning, first_few
-from unskew.records import Floats, Overlap, Verdict
+from unskew.records import Floats, Overlap, Solution, Verdict
 from unskew.solve.inspection import Inspection, common_positive
-
-# A link that rests on fewer images than this is weak; the same number judges n σ₂, the images that
-# the weakest cut is worth.
-_FEW_IMAGES = 10.0
+from unskew.solve.link_error import LINK_ERROR_LIMIT, LinkError, link_error_of_rows
+from unskew.solve.omega_rows import Rows
 
 
 def judge_overlap(inspection: Inspection, names: tuple[str, ...]) -> Overlap:
-    """Build the overlap graph and its verdict, before the solve."""
+    """Build the overlap graph, before the solve: the verdict is "ok" or "disconnected"."""
     n = float(inspection.size_k.sum())
     common_mass = None if inspection.common_kk is None else inspection.common_kk / n
     link, count = (
@@ -41,11 +39,7 @@ def judge_overlap(inspection: Inspection, names: tuple[str, ...]) -> Overlap:
         link, count = (
             _weakest_link(inspection.link_kl, names) if len(components) == 1 else (None, None)
         )
-    verdict: Verdict = "ok"
-    if len(components) > 1:
-        verdict = "disconnected"
-    elif count is not None and count < _FEW_IMAGES:
-        verdict = "weak"
+    verdict: Verdict = "disconnected" if len(components) > 1 else "ok"
     overlap = Overlap(
         names=names,
         verdict=verdict,
@@ -57,57 +51,94 @@ def judge_overlap(inspection: Inspection, names: tuple[str, ...]) -> Overlap:
         weakest_link=link,
         weakest_count=count,
         epsilon=inspection.epsilon,
-        thresholds={"weakest_count": _FEW_IMAGES, "sigma2": _FEW_IMAGES / n},
+        thresholds={"link_error": LINK_ERROR_LIMIT},
     )
     return replace(overlap, message=_message(overlap))
 
 
 def overlap_at_solution(
-    overlap: Overlap, rows: Any, weight_n: Floats, hessian_kk: Any, share_k: Floats
+    overlap: Overlap, rows: Rows, weight_n: Floats, solution: Solution, root_kj: Floats | None
 ) -> Overlap:
-    """Add κ, overlap matrix, spectral gap and σ₂ at the solution.
+    """Add κ, overlap matrix, spectral gap, σ₂ and link error at the solution.
 
-    The verdict may turn from ok to weak.
+    The verdict may turn from ok to weak. ``weight_n`` are the weights of the images, ``root_kj`` is
+    a root of the covariance of log Ω̂ where it is not that of independent images.
     """
     if len(overlap.names) == 1:
         return replace(overlap, kappa=1.0)
-    kappa = _bottleneck(common_positive(rows, weight_n))
-    overlap = replace(overlap, kappa=kappa)
-    return with_curvature(overlap, hessian_kk, share_k)
+    weighted = rows.with_counts(weight_n)
+    overlap = replace(overlap, kappa=_bottleneck(common_positive(rows, weight_n)))
+    overlap = with_curvature(overlap, solution.hessian, solution.share)
+    error = link_error_of_rows(rows, solution.u, solution.hessian, weighted.count_n)
+    if root_kj is not None:
+        grouped = link_error_of_rows(rows, solution.u, solution.hessian, weighted.count_n, root_kj)
+        error = max(error, grouped, key=lambda each: each.moved)
+    return judge_links(overlap, error, solution.hessian)
 
 
 def with_curvature(overlap: Overlap, hessian_kk: Any, share_k: Floats) -> Overlap:
-    """Add overlap matrix Λ⁻¹QᵀQ/n = I − Λ⁻¹H, spectral gap, σ₂, and the verdict that follows."""
+    """Add overlap matrix Λ⁻¹QᵀQ/n = I − Λ⁻¹H, spectral gap and σ₂."""
     n_sources = share_k.size
     if sp.issparse(hessian_kk):
         matrix = sp.csr_array(sp.eye_array(n_sources) - sp.diags_array(1 / share_k) @ hessian_kk)
     else:
         matrix = np.eye(n_sources) - hessian_kk / share_k[:, None]
+    return replace(
+        overlap,
+        matrix=matrix,
+        spectral_gap=spectral_gap(hessian_kk, share_k),
+        sigma2=_second_smallest(hessian_kk),
+    )
+
+
+def spectral_gap(hessian_kk: Any, share_k: Floats) -> float:
+    """Compute the second smallest eigenvalue of Λ^(−½) H Λ^(−½)."""
     root_k = 1 / np.sqrt(share_k)
     scaled = (
         sp.diags_array(root_k) @ hessian_kk @ sp.diags_array(root_k)
         if sp.issparse(hessian_kk)
         else hessian_kk * np.outer(root_k, root_k)
     )
-    gap, _ = _second_smallest(scaled, null_k=np.sqrt(share_k))
-    return replace(with_sigma2(overlap, hessian_kk), matrix=matrix, spectral_gap=gap)
+    return _second_smallest(scaled, null_k=np.sqrt(share_k))
 
 
-def with_sigma2(overlap: Overlap, hessian_kk: Any) -> Overlap:
-    """Add σ₂ and the verdict that follows from it."""
-    sigma2, fiedler_k = _second_smallest(hessian_kk)
-    overlap = replace(overlap, sigma2=sigma2)
-    if overlap.verdict == "ok" and sigma2 < overlap.thresholds["sigma2"]:
-        link = _link_across(hessian_kk, fiedler_k, overlap.names)
+def judge_links(overlap: Overlap, error: LinkError, hessian_kk: Any, place: str = "") -> Overlap:
+    """Add the link error, and turn the verdict to "weak" where it is large.
+
+    ``place`` says where the links are, at the beginning of a sentence.
+    """
+    moved = min(error.moved, 1.0)
+    overlap = replace(overlap, link_error=moved)
+    if not moved > LINK_ERROR_LIMIT:
+        return overlap
+    if error.direction_k is not None:
+        link = _link_across(hessian_kk, error.direction_k, overlap.names)
         k, other = (overlap.names.index(name) for name in link)
-        overlap = replace(
-            overlap,
-            verdict="weak",
-            weakest_link=link,
-            weakest_count=float(overlap.link_count[k, other]),
-        )
-        overlap = replace(overlap, message=_message(overlap))
-    return overlap
+        links = overlap.link_count
+        # A sample of the target may be among the names, and is no source of the graph.
+        is_counted = max(k, other) < links.shape[0]
+        if is_counted and links[other, k] < links[k, other]:
+            link, k, other = link[::-1], other, k
+        count = float(links[k, other]) if is_counted else None
+        overlap = replace(overlap, weakest_link=link, weakest_count=count)
+    first, second = overlap.weakest_link or overlap.names[:2]
+    sources = "the sources" if place else "The sources"
+    return weaken(
+        overlap,
+        f"{place}{sources} are linked, but weakly: how much `{first}` and the sources on its side "
+        f"count relative to `{second}` and those on its side is so uncertain that about "
+        f"{moved:.0%} of the target's mass may belong elsewhere (limit "
+        f"{LINK_ERROR_LIMIT:.0%}). Collect images that both sides could have taken, or use the "
+        "sides separately.",
+    )
+
+
+def weaken(overlap: Overlap, sentence: str) -> Overlap:
+    """Turn the verdict to "weak" for the reason given; reasons add up."""
+    if overlap.verdict == "disconnected":
+        return overlap
+    message = sentence if overlap.verdict == "ok" else f"{overlap.message} {sentence}"
+    return replace(overlap, verdict="weak", message=message)
 
 
 def require_connected(overlap: Overlap) -> None:
@@ -220,10 +251,10 @@ def _weakest_sparse_link(
     return (names[row[edge]], names[column[edge]]), float(levels[low])
 
 
-def _second_smallest(matrix_kk: Any, null_k: Floats | None = None) -> tuple[float, Floats]:
-    """Compute the second smallest eigenvalue of a positive semi-definite matrix, and its vector.
+def _second_smallest(matrix_kk: Any, null_k: Floats | None = None) -> float:
+    """Compute the second smallest eigenvalue of a positive semi-definite matrix.
 
-    The null vector is known: all ones.
+    The null vector is known: all ones unless given.
     """
     n_sources = matrix_kk.shape[0]
     if sp.issparse(matrix_kk) and n_sources > 500:
@@ -234,7 +265,7 @@ def _second_smallest(matrix_kk: Any, null_k: Floats | None = None) -> tuple[floa
         diagonal = sp.diags_array(1 / matrix_kk.diagonal())
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a loose eigenvalue is enough for a verdict
-            values, vectors = lobpcg(
+            values, _ = lobpcg(
                 matrix_kk,
                 start,
                 M=diagonal,
@@ -243,19 +274,23 @@ def _second_smallest(matrix_kk: Any, null_k: Floats | None = None) -> tuple[floa
                 maxiter=200,
                 tol=1e-8,
             )
-        return max(0.0, float(values[0])), vectors[:, 0]
+        return max(0.0, float(values[0]))
     dense = matrix_kk.toarray() if sp.issparse(matrix_kk) else matrix_kk
     null_k = np.ones(n_sources) if null_k is None else null_k
     null_k = null_k / np.linalg.norm(null_k)
-    # Lifting the known null vector leaves the second smallest as the smallest, with a vector that
-    # is orthogonal to it.
-    values, vectors = np.linalg.eigh(dense + 2 * np.trace(dense) * np.outer(null_k, null_k))
-    return max(0.0, float(values[0])), vectors[:, 0]
+    # Lifting the known null vector leaves the second smallest as the smallest.
+    lifted = dense + 2 * np.trace(dense) * np.outer(null_k, null_k)
+    return max(0.0, float(np.linalg.eigvalsh(lifted)[0]))
 
 
-def _link_across(hessian_kk: Any, fiedler_k: Floats, names: Sequence[str]) -> tuple[str, str]:
-    """Find the strongest pair across the weakest cut (the signs of the Fiedler vector)."""
-    left, right = np.flatnonzero(fiedler_k > 0), np.flatnonzero(fiedler_k <= 0)
+def _link_across(hessian_kk: Any, error_k: Floats, names: Sequence[str]) -> tuple[str, str]:
+    """Find the strongest pair across the cut that an error of the normalizers makes.
+
+    The cut is at the widest gap between the errors: within a side they are alike.
+    """
+    order = np.argsort(error_k, kind="stable")
+    at = int(np.argmax(np.diff(error_k[order]))) + 1
+    left, right = np.sort(order[:at]), np.sort(order[at:])
     cross = -(
         sp.csr_array(hessian_kk)[left][:, right].toarray()
         if sp.issparse(hessian_kk)
@@ -270,26 +305,7 @@ def _message(overlap: Overlap) -> str:
         return _message_disconnected(overlap)
     if len(overlap.names) == 1:
         return "A single source: nothing to link; the weights are proportional to 1/omega."
-    if overlap.verdict == "ok":
-        return f"All {len(overlap.names)} sources are linked to one another."
-    assert overlap.weakest_link is not None
-    k, other = overlap.weakest_link
-    if overlap.sigma2 is not None and (
-        overlap.weakest_count is None or overlap.weakest_count >= _FEW_IMAGES
-    ):
-        worth = overlap.sigma2 / overlap.thresholds["sigma2"] * _FEW_IMAGES
-        return (
-            f"The sources are linked, but weakly: the link between `{k}` and `{other}` is worth "
-            f"about {worth:.2g} images, "
-            f"fewer than {_FEW_IMAGES:g}. The relative weight of the two sides is uncertain; look "
-            "at the standard errors."
-        )
-    return (
-        f"The sources are linked, but weakly: only {overlap.weakest_count:g} image(s) of `{other}` "
-        f"could also have come from `{k}`, "
-        f"fewer than {_FEW_IMAGES:g}. The relative weight of the two rests on them; look at the "
-        "standard errors."
-    )
+    return f"All {len(overlap.names)} sources are linked to one another."
 
 
 def _message_disconnected(overlap: Overlap) -> str:

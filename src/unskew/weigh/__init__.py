@@ -13,7 +13,7 @@
 - ``curvature``: the curvature of the objective at the solution, as standard errors need it.
 - ``doubly_robust``: target means augmented by an outcome model: right if the weights or the model
   are right.
-- ``effective_size``: how many images carry the weights: effective sample size, tail, verdict.
+- ``effective_size``: how many images carry the weights: effective sample size and tail.
 - ``estimated_omega``: standard errors when ω was estimated, robust to groups.
 - ``extreme_means``: the largest weighted mean when every weight may change by a factor, exactly,
   in O(n log n).
@@ -37,6 +37,8 @@
 - ``solved_weights``: the door of the stage, ``debias_weights``; weights joined by id.
 - ``source_contrasts``: what each source alone says of a target mean, after adjustment, with the
   joint error of all.
+- ``tail_verdict``: whether the draw has shown enough of the target: a verdict on the weights
+  themselves.
 - ``target_predictions``: the target's mean of an outcome model's predictions, and what it rests on.
 - ``stratified_spread``: the spread within strata, and what a stratum with a few images hides of
   it.

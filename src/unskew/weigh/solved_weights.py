@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import DataError
+from unskew.errors import ConvergenceError, DataError
 from unskew.records import Floats, Weights
 from unskew.records.arrays import is_missing
 from unskew.records.levels import find_positions, list_ids
@@ -18,7 +19,8 @@ from unskew.solve.options import OmegaOptions, read_options, shows_options
 from unskew.solve.overlap import overlap_at_solution, warn_if_weak
 from unskew.solve.prepared_rows import prepare
 from unskew.solve.source_codes import check_same_order
-from unskew.weigh.effective_size import judge_weights
+from unskew.weigh.tail_verdict import judge_tail
+from unskew.weigh.uncertainty import log_normalizer_covariance
 
 
 @shows_options(OmegaOptions)
@@ -48,14 +50,22 @@ def debias_weights(
     >>> weights.sample_weight[[0, 20, 40]].round(4).tolist(), weights.names
     ([0.6667, 2.0, 0.6667], ('all', 'half'))
     """
+    weights = solve_weights(omega, source, group=group, id=id, **options)
+    overlap = judge_tail(weights.overlap, weights.weight, weights.unit)
+    warn_if_weak(overlap)
+    return replace(weights, overlap=overlap)
+
+
+def solve_weights(
+    omega: Any, source: Any, *, group: Any = None, id: Any = None, **options: Unpack[OmegaOptions]
+) -> Weights:
+    """Do what `debias_weights` does; only the links are judged, and nothing is warned of."""
     checked = read_options(options)
     prepared = prepare(omega, source, checked)
     ids = _ids(omega, id, prepared.rows.n_rows)
     check_same_order(group, "group", omega)
     groups = None if group is None else group_codes(group, prepared.rows.n_rows)
-    weights = weigh_solved(solve_prepared(prepared, checked), ids, groups)
-    warn_if_weak(weights.overlap)
-    return weights
+    return weigh_solved(solve_prepared(prepared, checked), ids, groups)
 
 
 def weigh_solved(
@@ -63,54 +73,62 @@ def weigh_solved(
     ids: npt.NDArray[Any],
     groups: tuple[npt.NDArray[np.int64], npt.NDArray[Any]] | None = None,
 ) -> Weights:
-    """Compute the weights of a solve with their verdict, without a warning.
+    """Compute the weights of a solve with the verdict on its links, without a warning.
 
     ``groups``: the code of every image's group, and their names.
     """
     solved = with_exact_hessian(solved)
-    weight_n = _weights(solved.rows, solved.solution.u)
-    overlap = solved.overlap
-    if (
-        overlap.connected
-        and solved.solution.hessian is not None
-        and np.all(np.isfinite(solved.solution.hessian.data))
-    ):
-        overlap = overlap_at_solution(
-            overlap, solved.rows, weight_n, solved.solution.hessian, solved.solution.share
-        )
-    overlap = judge_weights(overlap, weight_n)
-    source_n = (
-        solved.rows.source_n
-        if solved.rows.inverse_n is None
-        else solved.rows.source_n[solved.rows.inverse_n]
-    )
-    return Weights(
-        weight=weight_n,
+    rows, solution = solved.rows, solved.solution
+    source_n = rows.source_n if rows.inverse_n is None else rows.source_n[rows.inverse_n]
+    weights = Weights(
+        weight=_weights(rows, solution.u),
         id=ids,
         source=source_n.copy(),
-        names=solved.solution.names,
-        solution=solved.solution,
-        overlap=overlap,
+        names=solution.names,
+        solution=solution,
+        overlap=solved.overlap,
         group=None if groups is None else groups[0],
         group_names=None if groups is None else groups[1],
-        rows=solved.rows,
+        rows=rows,
     )
+    is_solved = solution.hessian is not None and np.all(np.isfinite(solution.hessian.data))
+    if not solved.overlap.connected or not is_solved:
+        return weights
+    overlap = overlap_at_solution(
+        solved.overlap, rows, weights.weight, solution, _grouped_root(weights)
+    )
+    return replace(weights, overlap=overlap)
+
+
+# Beyond so many sources the covariance of groups costs more than the solve.
+_MOST_GROUPED = 64
+
+
+def _grouped_root(weights: Weights) -> Floats | None:
+    """Return (K, K) L with L Lᵀ the covariance of log Ω̂ where groups, not images, vary.
+
+    None where there are no groups, or they do not show how much they differ.
+    """
+    if weights.group is None or not 1 < len(weights.names) <= _MOST_GROUPED:
+        return None
+    try:
+        covariance_kk = log_normalizer_covariance(weights)
+    except ConvergenceError:
+        return None
+    if not np.isfinite(covariance_kk).all():
+        return None
+    value_j, vector_kj = np.linalg.eigh(covariance_kk)
+    return np.asarray(vector_kj * np.sqrt(np.maximum(value_j, 0.0)))
 
 
 def _weights(rows: Rows, u_k: Floats) -> Floats:
     """Compute (n,) 1/Σ_k e^{u_k} ω_ik over all images, normalised to sum 1."""
-    sum_n, scale_n = rows.row_sums(u_k)
+    weight_n = rows.inverse_sums(u_k)
+    if rows.inverse_n is not None:
+        weight_n = weight_n[rows.inverse_n]
     # Weights of a failed solution are NaN.
-    with np.errstate(under="ignore", divide="ignore", invalid="ignore"):
-        if scale_n is None:
-            weight_n = np.divide(1.0, sum_n, out=sum_n)
-        else:
-            log_n = -np.log(sum_n) - scale_n
-            weight_n = np.exp(log_n - log_n.max())
-        if rows.inverse_n is not None:
-            weight_n = weight_n[rows.inverse_n]
-        weight_n /= weight_n.sum()
-    return weight_n
+    with np.errstate(invalid="ignore"):
+        return np.asarray(weight_n / weight_n.sum())
 
 
 def _ids(omega: Any, id: Any, n: int) -> npt.NDArray[Any]:

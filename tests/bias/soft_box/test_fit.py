@@ -115,6 +115,7 @@ def test_jacobian_is_the_finite_difference() -> None:
 @pytest.mark.parametrize(
     ("n_features", "n_sources", "seed"), [(2, 4, 2), (2, 4, 3), (5, 5, 3), (5, 5, 5)]
 )
+@pytest.mark.filterwarnings("ignore::unskew.errors.WeakOverlapWarning")
 def test_random_boxes_are_recovered(n_features: int, n_sources: int, seed: int) -> None:
     truth = random_boxes(n_features, n_sources, seed, 5000)
     fit = fit_soft_boxes(truth.feature, truth.source, n_sources)

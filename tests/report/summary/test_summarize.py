@@ -181,6 +181,7 @@ def test_one_source_and_fifty() -> None:
     assert len(summary_to_json(found)) < 500_000
 
 
+@pytest.mark.filterwarnings("ignore::unskew.errors.WeakOverlapWarning")
 def test_whatever_the_size_the_summary_stays_small() -> None:
     """Hundreds of sources and strata, long names, many columns."""
     rng = np.random.default_rng(0)

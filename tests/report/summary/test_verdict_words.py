@@ -104,7 +104,9 @@ def test_weak_links_are_weak_and_named() -> None:
     frame = mixed_frame(120, 2)
     sees = np.ones((120, 2))
     sees[frame["source"] == "camera 0", 1] = 0.0
-    sees[np.flatnonzero(frame["source"] == "camera 0")[:3], 1] = 1.0
+    sees[frame["source"] == "camera 1", 0] = 0.0
+    for camera in ("camera 0", "camera 1"):
+        sees[np.flatnonzero(frame["source"] == camera)[:3]] = 1.0
     pool = unskew.Pool.from_frame(frame)
     with pytest.warns(unskew.errors.WeakOverlapWarning):
         weights = unskew.debias_weights(sees, frame["source"].astype(str), id=frame["id"])

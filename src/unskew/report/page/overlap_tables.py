@@ -24,9 +24,33 @@ Matrix = Sequence[Sequence[Number]]
 
 
 def constant_table(panel: OverlapPanel) -> PageTable:
-    """List κ, ε, spectral gap and σ₂ with their meaning and the limit of a weak verdict."""
+    """List what the verdict judges, with its limits, and the constants of the theory."""
     limits = panel.thresholds
     rows = [
+        (
+            "Link error",
+            panel.link_error,
+            limits.get("link_error"),
+            "share of the target that the error of the normalizers moves",
+        ),
+        (
+            "Heaviest unit",
+            panel.heaviest,
+            limits.get("heaviest"),
+            "share of the variance that one image (or group) has",
+        ),
+        (
+            "Unseen",
+            panel.unseen,
+            limits.get("unseen"),
+            "share of the target's sample that is heavier than nearly all of the pool",
+        ),
+        (
+            "Lone strata",
+            panel.lone,
+            limits.get("lone"),
+            "share of the variance in strata with a single image (or group)",
+        ),
         (
             "Weakest link, images",
             panel.weakest_count,
@@ -60,7 +84,7 @@ def constant_table(panel: OverlapPanel) -> PageTable:
     ]
     return table(
         "How strong the overlap is",
-        ("Measure", "Value", "Weak below", TableColumn("Meaning", numeric=False, wide=True)),
+        ("Measure", "Value", "Weak above", TableColumn("Meaning", numeric=False, wide=True)),
         cells,
     )
 

@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConfigError
-from unskew.records import Ints, Pool
+from unskew.records import Ints, Overlap, Pool
 from unskew.report.summary.record import Privacy
 
 SMALLEST_CELL = 10
@@ -115,6 +115,18 @@ def without_counts(sentence: str) -> str:
     counted, n = _COUNT.subn("some ", _POOL_SHARE.sub("", sentence))
     counted = _PLACE.sub(lambda match: "an image" if match[1] == "image" else "a row", counted)
     return _DECIMAL.sub("…", counted) if n else counted
+
+
+def overlap_message(overlap: Overlap, private: bool) -> str:
+    """Return the reason of a verdict; a private one does not name strata with a single unit."""
+    if not private:
+        return overlap.message
+    if overlap.lone is not None and overlap.lone > overlap.thresholds["lone"]:
+        return (
+            "Strata that show no spread of their own carry much of the variance: errors may be "
+            "larger than they look. Collect more images of rare strata, or use coarser ones."
+        )
+    return without_counts(overlap.message)
 
 
 def private_sentences(sentences: Iterable[str], hidden: Sequence[str]) -> tuple[str, ...]:

@@ -102,6 +102,10 @@ class OverlapPanel:
     spectral_gap: Number
     sigma2: Number
     thresholds: dict[str, float] = field(default_factory=dict)
+    link_error: Number = None
+    heaviest: Number = None
+    unseen: Number = None
+    lone: Number = None
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from unskew.report.summary.bias_panel import worst_of_fit
 from unskew.report.summary.privacy import (
     count_text,
     listed,
+    overlap_message,
     private_population,
     private_sentences,
     share_text,
@@ -115,7 +116,7 @@ def give_verdict(
 ) -> VerdictPanel:
     """Give the level ("ok" or "weak"), with every reason and what to do next."""
     reasons = _Reasons()
-    _judge_overlap(reasons, weighed.weights.overlap)
+    _judge_overlap(reasons, weighed.weights.overlap, weighed.private)
     _judge_solution(reasons, weighed.weights)
     _judge_model(reasons, fit, weighed)
     _judge_coverage(reasons, weighed)
@@ -157,9 +158,10 @@ def _headline(weighed: WeightedPool, *, weak: bool) -> str:
     )
 
 
-def _judge_overlap(reasons: _Reasons, overlap: Overlap) -> None:
+def _judge_overlap(reasons: _Reasons, overlap: Overlap, private: bool) -> None:
     weak = overlap.verdict == "weak"
-    reasons.add(overlap.message, *(_weak_steps(overlap) if weak else ()), weak=weak)
+    message = overlap_message(overlap, private)
+    reasons.add(message, *(_weak_steps(overlap) if weak else ()), weak=weak)
 
 
 def _judge_solution(reasons: _Reasons, weights: Weights) -> None:
@@ -168,33 +170,21 @@ def _judge_solution(reasons: _Reasons, weights: Weights) -> None:
             f"The solve did not converge: {weights.solution.status.value}.",
             "Solve again with method='newton' and more steps.",
         )
-    diagnosis = weights.diagnosis
-    if diagnosis.tail_ok is False and weights.overlap.verdict == "ok":
-        reasons.add(
-            f"The largest weights have a heavy tail (index {diagnosis.pareto_k:.2g}, above "
-            f"{diagnosis.pareto_k_threshold:.2g}): a few images count for much, and errors may be "
-            "larger than they look.",
-            "Look at the heaviest images below; if they are odd, trim the weights (trim_weights) "
-            "or collect more like them.",
-            weak=False,
-        )
 
 
 def _weak_steps(overlap: Overlap) -> list[str]:
     steps = []
-    if (
-        overlap.weakest_link is not None
-        and overlap.weakest_count is not None
-        and overlap.weakest_count < 100
-    ):
+    is_above = {
+        name: getattr(overlap, name) is not None and getattr(overlap, name) > limit
+        for name, limit in overlap.thresholds.items()
+    }
+    if is_above.get("link_error") and overlap.weakest_link is not None:
         first, second = overlap.weakest_link
-        steps.append(
-            f"Collect images that both {first} and {second} could have taken: "
-            f"{count_text(overlap.weakest_count)} images of {second} are "
-            "the weakest link between the sources."
-        )
-    else:
+        steps.append(f"Collect images that both {first} and {second} could have taken.")
+    if is_above.get("heaviest") or is_above.get("unseen"):
         steps.append("Collect images nearer to the target: few of the pool's resemble it.")
+    if is_above.get("lone"):
+        steps.append("Collect images of strata with a single one, or use coarser strata.")
     return [
         *steps,
         "Compare the asymptotic with the bootstrap error bars of the sources; where they differ, "

@@ -12,7 +12,7 @@ from unskew.records import Floats, Ints, Overlap
 from unskew.report.summary.column_balance import ShownDistribution
 from unskew.report.summary.columns import bin_codes, round_edges
 from unskew.report.summary.plain import rounded
-from unskew.report.summary.privacy import SMALLEST_CELL, hidden_cells, without_counts
+from unskew.report.summary.privacy import SMALLEST_CELL, hidden_cells, overlap_message
 from unskew.report.summary.record import Histogram, Number, OverlapPanel, Spread, WeightsPanel
 from unskew.report.summary.source_table import hidden_sources
 from unskew.report.summary.stratum_table import StratumTable
@@ -53,7 +53,7 @@ def show_overlap(
     panel = OverlapPanel(
         names=names,
         verdict=overlap.verdict,
-        message=without_counts(overlap.message) if private else overlap.message,
+        message=overlap_message(overlap, private),
         matrix=_rows(matrix),
         link_count=_rows(link),
         common_mass=_rows(common),
@@ -66,6 +66,11 @@ def show_overlap(
         spectral_gap=rounded(overlap.spectral_gap, digits),
         sigma2=rounded(overlap.sigma2, digits),
         thresholds=dict(overlap.thresholds),
+        link_error=rounded(overlap.link_error, digits),
+        # These are a single image's, or a single stratum's.
+        heaviest=None if private else overlap.heaviest,
+        unseen=rounded(overlap.unseen, digits),
+        lone=None if private else overlap.lone,
     )
     note = (
         ""
