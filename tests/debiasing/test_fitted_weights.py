@@ -54,7 +54,7 @@ def test_weak_links_within_strata_are_named():
     # Relative to `p`, which covers the target by itself, nothing hangs on `q`.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert debias(Pool.from_frame(frame), TILTED, HALVES).overlap.link_error < 0.01
+        assert debias(Pool.from_frame(frame), TILTED, HALVES).overlap.link_error < 0.02
 
 
 def test_known_omega_is_solved_once_and_as_from_numbers(monkeypatch):

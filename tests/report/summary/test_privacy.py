@@ -19,7 +19,7 @@ from raising import refused
 from summary_pools import ListedImages, jpeg, mixed_frame, strata_weights, summary_of
 from unskew.errors import ConfigError, DataError, WeakOverlapWarning
 from unskew.report.summary.plain import summary_to_json
-from unskew.report.summary.privacy import SMALLEST_CELL
+from unskew.report.summary.privacy import SMALLEST_CELL, overlap_message
 from unskew.report.summary.record import Summary
 
 
@@ -37,6 +37,7 @@ def texts(value: Any) -> list[str]:
     return [value] if isinstance(value, str) else []
 
 
+@pytest.mark.filterwarnings("ignore::unskew.errors.WeakOverlapWarning")
 def test_nothing_names_an_image() -> None:
     frame = mixed_frame(120, groups=True)
     frame["content"] = [f"hash-{at % 60:04d}" for at in range(120)]
@@ -361,3 +362,15 @@ def test_a_rare_level_that_was_dropped_is_not_named(owls: int, named: bool) -> N
     pool = unskew.Pool.from_frame(frame)
     found = private(pool, strata_weights(pool, outside={"label": "drop"}))
     assert ("owl" in summary_to_json(found)) is named
+
+
+def test_a_private_reason_names_no_stratum_with_a_single_image() -> None:
+    label = ["zebra", *["cat", "dog"] * 50]
+    pool = unskew.Pool.from_arrays(["a"] * 101, label)
+    with pytest.warns(WeakOverlapWarning, match="zebra is 0.33 of the target"):
+        overlap = unskew.debias(
+            pool, unskew.bias.Strata("label"), unskew.Target.uniform("label")
+        ).overlap
+    assert overlap_message(overlap, private=False) == overlap.message
+    assert "zebra" not in overlap_message(overlap, private=True)
+    assert "single" not in overlap_message(overlap, private=True)
