@@ -264,8 +264,8 @@ def test_impossible_fits_are_refused():
     assert "x identifies the source of" in said
     assert "separate source `bright`" in said
     # All of the target is where `plain` is: nothing hangs on the normalizer of `bright`.
-    assert weights.overlap.link_error < 1e-6
-    assert weights.weight[apart["source"] == "bright"].sum() < 1e-6
+    assert weights.overlap.link_error < 1e-4
+    assert weights.weight[apart["source"] == "bright"].sum() < 1e-4
 
 
 def test_a_pool_of_one_source_and_a_source_of_one_image():
