@@ -308,7 +308,6 @@ def test_second_degree_of_categories_alone_is_the_first():
 
 @pytest.mark.parametrize("product", [False, True])
 @pytest.mark.parametrize("ridge", [0.5, 30.0])
-@pytest.mark.filterwarnings("ignore::unskew.errors.WeakOverlapWarning")
 def test_intervals_reach_to_the_fit_without_the_ridge(ridge, product):
     rng = np.random.default_rng(4)
     source = np.repeat(["a", "b"], 150)

@@ -158,18 +158,37 @@ def _judge_weights(weights: Weights, fitted: FittedBias) -> Overlap:
         cell_r = fitted.data.cell[: fitted.data.n_pool]
         own_r = np.arange(row.size) if unit_r is None else unit_r
         return judge_lone_strata(overlap, weights.weight[row], cell_r, own_r, names)
-    data, profile = fitted.data, fitted.profile
-    if data.sample is None or strata is not None:
+    data = fitted.data
+    if data.sample is None:
         return judge_tail(overlap, weights.weight, weights.unit)
     overlap = judge_tail(overlap, weights.weight, weights.unit, beside_sample=True)
-    log_v = -log_sums(profile.log_omega[:, : data.sample] + profile.u[0, : data.sample])
+    log_r = _log_weights(fitted, weights.weight[row])
     # Where no source selects anything is for `_check_coverage` to judge.
-    is_covered_t = np.isfinite(log_v[data.n_pool :])
+    is_covered_t = np.isfinite(log_r[data.n_pool :])
     if not is_covered_t.any():
         return overlap
     unit_t = None if data.unit is None else data.unit[data.n_pool :][is_covered_t]
-    log_t = log_v[data.n_pool :][is_covered_t]
-    return judge_sample(overlap, log_v[: data.n_pool], log_t, unit_r, unit_t)
+    log_t = log_r[data.n_pool :][is_covered_t]
+    return judge_sample(overlap, log_r[: data.n_pool], log_t, unit_r, unit_t)
+
+
+def _log_weights(fitted: FittedBias, weight_r: Floats) -> Floats:
+    """Compute (R,) the logarithm of the weight that each row has, or would have in the pool.
+
+    An image of the target's sample would weigh as much as one of the pool with its ω and stratum;
+    infinitely much where no source selects it, or its stratum is not in the pool.
+    """
+    data, profile = fitted.data, fitted.profile
+    kept = slice(None, data.sample)
+    # Of a stratum without images u is −inf for every source.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_v = -log_sums(profile.log_omega[:, kept] + profile.u[data.cell, kept])
+        scale_r = np.log(weight_r) - log_v[: data.n_pool]
+    scale_c = np.full(data.n_cells, -np.inf)
+    np.maximum.at(scale_c, data.cell[: data.n_pool], scale_r)
+    with np.errstate(invalid="ignore"):
+        log_r = log_v + scale_c[data.cell]
+    return np.where(np.isnan(log_r), np.inf, log_r)
 
 
 def _check_coverage(fitted: FittedBias, max_uncovered: float) -> None:
