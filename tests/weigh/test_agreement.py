@@ -179,3 +179,18 @@ def test_another_source_is_inside_its_interval(world: object, spread: float) -> 
     shares = measure(world, 5, spread, 300, 12)  # type: ignore[arg-type]
     # 95 % over 300 data sets has an error of 1.3 %; from 90 % upwards.
     assert shares.new_source >= 0.9
+
+
+def test_sources_that_differ_in_every_stratum_disagree_though_their_means_agree() -> None:
+    rng = np.random.default_rng(7)
+    source, shade = np.repeat([0, 1, 2], 3000), rng.integers(2, size=9000)
+    p = np.where(source == 0, np.where(shade == 0, 0.2, 0.6), 0.4)
+    value = (rng.random(9000) < p).astype(float)
+    pool = make_pool(source, shade=np.array(["a", "b"], dtype=object)[shade])
+    weights = unskew.debias(pool, Strata("shade"), Target.margins({"shade": {"a": 0.5, "b": 0.5}}))
+    estimate = weights.mean(value)
+    assert estimate.agreement is not None
+    assert estimate.agreement_p > 0.01
+    assert estimate.sources_disagree
+    assert estimate.agreement.only_within
+    assert estimate.interval == estimate.new_source

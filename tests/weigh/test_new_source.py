@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from unskew.weigh.new_source import SourceSpread
+from unskew.weigh.new_source import SourceSpread, noncentral_p
 
 ENOUGH = np.full(4, 1e12)
 Y = np.array([0.2, 0.5, 0.1, 0.9])
@@ -95,3 +95,20 @@ def test_a_source_is_left_out() -> None:
     rest = SourceSpread(Y, S, ENOUGH).without(1)
     assert rest.y.tolist() == [0.2, 0.1, 0.9]
     assert np.diagonal(rest.covariance).tolist() == [0.04, 0.05, 0.03]
+
+
+def test_a_difference_is_compared_with_the_margin() -> None:
+    apart = SourceSpread(np.array([0.0, 0.3]), 1e-6 * np.eye(2), np.full(2, 1e12))
+    # Two sources 0.3 apart have a standard deviation of 0.21.
+    assert apart.p_value(0.2) < 1e-6
+    assert apart.p_value(0.22) > 0.999
+    few = SourceSpread(np.array([0.0, 0.3]), 0.01 * np.eye(2), np.full(2, 20.0))
+    assert few.p_value() < few.p_value(0.05) < few.p_value(0.2) < 1.0
+
+
+@pytest.mark.parametrize("apart", [1.0, 50.0, 9_900.0, 10_100.0])
+def test_the_noncentral_distribution_is_that_of_scipy(apart: float) -> None:
+    for q in (apart * 0.9, apart + 3.0, apart * 1.1 + 5.0):
+        exact = scipy.stats.ncx2.sf(q, 4, apart)
+        # Beyond 10,000 the square root is taken as normal.
+        assert noncentral_p(q, 4, apart) == pytest.approx(exact, abs=3e-3)

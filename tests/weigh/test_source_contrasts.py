@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from unskew.records import Floats, Ints
-from unskew.weigh.source_contrasts import SourceRows, contrast_cells, contrast_memberships
+from unskew.weigh.cell_contrasts import contrast_cells
+from unskew.weigh.source_contrasts import SourceRows, contrast_memberships
 
 
 def _nothing(pull_nj: Floats, own_n: Floats, contrast_n: Ints) -> Floats:

@@ -63,10 +63,14 @@ class Agreement:
     between_sd : spread of the sources beyond their sampling errors, on ``scale``; NaN likewise.
     scale : "logit" for shares, "value" otherwise.
     margin : a spread below this, on ``scale``, does not matter.
-    disagree : is the spread above the margin, whatever the sampling errors?
+    disagree : is the spread above the margin, whatever the sampling errors? That of the estimates,
+        or that within strata.
     agreed : interval if the sources agree.
     new_source : interval for a source like none of these; None where it cannot be given.
     shared : share of the target that at least two sources see.
+    within_sd : spread of the sources within strata (cells of equal membership) beyond sampling
+        error, on ``scale``; NaN where there are no such cells, or a single one.
+    only_within : do the sources disagree within strata only, and agree on average?
     without : the comparison without each source in turn; empty with fewer than three.
     reason : why nothing can be compared; empty otherwise.
     """
@@ -82,11 +86,13 @@ class Agreement:
     shared: float
     without: tuple[WithoutSource, ...] = field(default=())
     reason: str = ""
+    within_sd: float = math.nan
+    only_within: bool = False
 
     @property
     def odd_source(self) -> str | None:
         """The one source without which the others agree; None if there is none, or several."""
-        if not self.disagree:
+        if not self.disagree or self.only_within:
             return None
         odd = [rest.name for rest in self.without if not rest.disagree]
         return odd[0] if len(odd) == 1 else None
@@ -111,6 +117,8 @@ class Agreement:
             f"{self.by_source[name].value:.3g} ({short_name(name)})" for name in (low, high)
         )
         words = f"The sources disagree{part}: {ends}."
+        if self.only_within:
+            words = f"The sources disagree within strata, and agree on average by chance: {ends}."
         if self.new_source is None:
             return f"{words} {len(names)} sources cannot say what another one would measure."
         odd = self.odd_source

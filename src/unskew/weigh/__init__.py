@@ -6,6 +6,7 @@
   again.
 - ``calibrate``: move the weights as little as possible so that known facts about the target hold
   exactly.
+- ``cell_contrasts``: sources compared within cells: strata, or images of equal memberships.
 - ``compared_rows``: the rows whose sources are compared, and what the estimation of ω adds to
   their influence.
 - ``count_covariance``: covariance of masses that follow the pool's own counts: every source is

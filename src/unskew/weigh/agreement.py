@@ -13,7 +13,7 @@ import scipy.special
 from unskew.records import Estimate, Floats, Ints
 from unskew.records.agreement import Agreement, SourceEstimate, WithoutSource
 from unskew.weigh.compared_rows import find_contrasts
-from unskew.weigh.new_source import SourceSpread
+from unskew.weigh.new_source import SourceSpread, noncentral_p
 from unskew.weigh.sampling_units import check_values
 from unskew.weigh.source_contrasts import Contrasts
 
@@ -27,8 +27,10 @@ _MARGIN = 0.05
 # Scale of the half-t prior of the spread, in the same units: sources whose odds differ by a factor
 # of 7 are nothing unusual to it, and hundredfold ones are.
 _PRIOR_SCALE = 1.0
-# The spread is above the margin with this confidence.
+# The spread is above the margin with this confidence; that within strata, which is looked at, too,
+# with this one.
 _CONFIDENCE = 0.95
+_CONFIDENCE_WITHIN = 0.99
 _BY_CONSTRUCTION = "The sources agree by construction: values do not vary where they are compared."
 # Numbers in the table of memberships beyond which sources are not compared: 1 GB.
 _LARGEST = 2**27
@@ -114,6 +116,7 @@ def _moved(agreement: Agreement, shift: float, factor: float) -> Agreement:
             for name, own in agreement.by_source.items()
         },
         between_sd=factor * agreement.between_sd,
+        within_sd=factor * agreement.within_sd,
         margin=factor * agreement.margin,
         agreed=ends(agreement.agreed),
         new_source=None if agreement.new_source is None else ends(agreement.new_source),
@@ -215,6 +218,12 @@ def judge_contrasts(
             replace(plain, covariance=null_jj),
             replace(linked, covariance=slope**2 * null_jj),
         )
+    within_sd, apart_within = math.nan, False
+    if contrasts.within is not None:
+        within_sd = contrasts.within.sd
+        noncentrality = margin**2 * contrasts.within.precision
+        p_within = noncentral_p(contrasts.within.q, contrasts.within.freedom, noncentrality)
+        apart_within = p_within < 1.0 - _CONFIDENCE_WITHIN
     # The error of the target's margins, and of ω, is common to all sources.
     common = max(estimate.stderr**2 - contrasts.mean_variance, 0.0)
     apart = _with_common_error(plain, linked, kind, common)
@@ -227,7 +236,9 @@ def judge_contrasts(
         p=tests[0].p_value(),
         between_sd=linked.tau,
         margin=margin,
-        disagree=_exceeds(tests[1], margin),
+        disagree=_exceeds(tests[1], margin) or apart_within,
+        within_sd=within_sd,
+        only_within=apart_within and not _exceeds(tests[1], margin),
         new_source=new_source,
         without=_leave_out(plain, linked, tests, [names[k] for k in contrasts.compared], margin),
     )

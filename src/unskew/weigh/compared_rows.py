@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.records import Floats, Ints
+from unskew.weigh.cell_contrasts import contrast_cells
 from unskew.weigh.curvature import read_hessian, read_memberships, solve_hessian
 from unskew.weigh.sampling_units import WeightedRows, find_units
 from unskew.weigh.source_contrasts import (
     Contrasts,
     Correction,
     SourceRows,
-    contrast_cells,
     contrast_memberships,
 )
 

@@ -18,7 +18,6 @@ import numpy as np
 import scipy.linalg
 import scipy.optimize
 import scipy.special
-import scipy.stats
 
 from unskew.records import Floats
 
@@ -66,25 +65,31 @@ class SourceSpread:
         z_j, l_j = self.contrasts
         return float(np.sum(z_j**2 / (l_j + tau**2)))
 
-    def p_value(self, tau: float = 0.0) -> float:
-        """Return P(Q ≥ the one seen) if the spread between sources were ``tau``.
+    def p_value(self, margin: float = 0.0) -> float:
+        """Return P(Q(0) ≥ the one seen) if the sources at hand differ by ``margin`` or less.
 
-        S is estimated, so Q is compared as in Welch's analysis of variance (1951): with w_k =
-        1/(S_kk + τ²), W their sum, ν_k degrees of freedom and Λ = Σ_k (1 − w_k/W)²/ν_k,
+        That is, if Σ_j (E z_j)² = (K − 1) margin². Then Q(0) is a noncentral χ² with noncentrality
+        margin² Σ_j 1/l_j, whatever the direction of the differences on average. S is estimated, so
+        that it is compared as in Welch's analysis of variance (1951): with w_k = 1/S_kk, W their
+        sum, ν_k degrees of freedom and Λ = Σ_k (1 − w_k/W)²/ν_k,
 
             Q/(K − 1)/(1 + 2 (K − 2)/(K² − 1) Λ) ~ F with K − 1 and (K² − 1)/(3 Λ) degrees.
         """
         n = self.y.size
-        variance_k = np.maximum(np.diagonal(self.covariance), 0.0) + tau**2
-        weight_k = 1.0 / np.maximum(variance_k, 1e-300)
-        # Only the part S_kk of the variance is estimated.
-        known_k = 1.0 - tau**2 / np.maximum(variance_k, 1e-300)
-        lack = float(np.sum(known_k**2 * (1.0 - weight_k / weight_k.sum()) ** 2 / self.freedom))
-        ratio = self.q(tau) / (n - 1) / (1.0 + 2.0 * (n - 2) / (n**2 - 1) * lack)
+        variance_k = np.maximum(np.diagonal(self.covariance), self._least_variance)
+        weight_k = 1.0 / variance_k
+        lack = float(np.sum((1.0 - weight_k / weight_k.sum()) ** 2 / self.freedom))
+        ratio = self.q(0.0) / (n - 1) / (1.0 + 2.0 * (n - 2) / (n**2 - 1) * lack)
         below = (n**2 - 1) / (3.0 * lack) if lack > 0 else math.inf
-        if below > 1e9:
-            return float(scipy.special.chdtrc(n - 1, ratio * (n - 1)))
-        return float(scipy.special.fdtrc(n - 1, below, ratio))
+        apart = margin**2 * float(np.sum(1.0 / self.contrasts[1]))
+        if below > 1e6:
+            return noncentral_p(ratio * (n - 1), n - 1, apart)
+        if apart == 0.0:
+            return float(scipy.special.fdtrc(n - 1, below, ratio))
+        if apart > 1e4:
+            # Far beyond what the noncentral F can be computed for.
+            return noncentral_p(ratio * (n - 1), n - 1, apart)
+        return float(np.clip(1.0 - scipy.special.ncfdtr(n - 1, below, apart, ratio), 0.0, 1.0))
 
     @cached_property
     def tau(self) -> float:
@@ -151,3 +156,13 @@ class SourceSpread:
         """Return the same without source ``k``."""
         rest = np.delete(np.arange(self.y.size), k)
         return SourceSpread(self.y[rest], self.covariance[np.ix_(rest, rest)], self.freedom[rest])
+
+
+def noncentral_p(q: float, freedom: int, apart: float) -> float:
+    """Compute P(χ² ≥ q) with noncentrality ``apart``; normal where that is large (Sankaran)."""
+    if apart == 0.0:
+        return float(scipy.special.chdtrc(freedom, q))
+    if apart < 1e4:
+        return float(np.clip(1.0 - scipy.special.chndtr(q, freedom, apart), 0.0, 1.0))
+    # √Q is nearly normal with variance 1 around √(noncentrality + degrees − 1/2).
+    return float(scipy.special.ndtr(math.sqrt(apart + freedom - 0.5) - math.sqrt(q)))

@@ -21,7 +21,7 @@ Differences by source add up to μ̂: Σ_k v_k y_k = μ̂ if they are the same f
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
@@ -48,6 +48,29 @@ class SourceRows:
     unit: Ints | None
 
 
+@dataclass(frozen=True)
+class WithinCells:
+    """How far sources are apart within the cells that they share, whatever they say on average.
+
+    Attributes
+    ----------
+    q : Σ_c Σ_k w_ck (m_ck − m̄_c)², w_ck = 1/variance_ck, m̄_c the mean with these weights.
+    freedom : Σ_c (K_c − 1), its expectation if sources agree in every cell.
+    precision : Σ_c s_c² (Σ_k w_ck − Σ_k w_ck²/Σ_k w_ck): a spread τ in every cell, on the scale on
+        which a unit is s_c, adds τ² times this to the expectation of q. s_c is m_c (1 − m_c) for
+        shares (the logit scale), 1 otherwise.
+    """
+
+    q: float
+    freedom: int
+    precision: float
+
+    @property
+    def sd(self) -> float:
+        """The spread beyond sampling error, √((q − freedom)/precision), 0 at least."""
+        return float(np.sqrt(max(self.q - self.freedom, 0.0) / self.precision))
+
+
 @dataclass(frozen=True, eq=False)
 class Contrasts:
     """The estimates of the sources that can be compared.
@@ -59,6 +82,7 @@ class Contrasts:
         freedom of their variances.
     null_covariance : (J, J) their covariance if sources agree, of values 0 and 1: those of a source
         with few ones would show too small a variance just where it has too few. None otherwise.
+    within : how far they are apart within cells; None where there are no cells, or only one.
     effective : (J,) effective number of images behind each.
     mean, mean_variance : μ̂, and its variance as far as it comes from the values of these images.
     share, shared : (K,) share of the target that each source sees, and sees with another one.
@@ -76,10 +100,11 @@ class Contrasts:
     shared: Floats
     all_shared: float
     null_covariance: Floats | None = None
+    within: WithinCells | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class _Ground:
+class Ground:
     """Which part of the target each source sees.
 
     Attributes
@@ -99,7 +124,7 @@ class _Ground:
     all_shared: float
 
 
-def _find_ground(mass_b: Floats, q_bk: Floats, usable_bk: Floats | None = None) -> _Ground:
+def find_ground(mass_b: Floats, q_bk: Floats, usable_bk: Floats | None = None) -> Ground:
     """Find the ground that sources share, from masses of rows (or cells) and memberships there."""
     v_k = mass_b @ q_bk
     seen_bk = q_bk / np.maximum(_LEAST_MEMBERSHIP * v_k, 1e-300)
@@ -112,7 +137,7 @@ def _find_ground(mass_b: Floats, q_bk: Floats, usable_bk: Floats | None = None) 
     compared = _largest_part(linked, v_k)
     reference_bk /= np.maximum(share_k, 1e-300)
     shared_k, all_shared = _shared_ground(mass_b, seen_bk)
-    return _Ground(
+    return Ground(
         seen_bk,
         reference_bk,
         compared,
@@ -169,98 +194,6 @@ def _chain(v_jj: Floats, v_j: Floats) -> Floats:
     return np.asarray(group_jj - np.outer(one, v_j @ group_jj) + np.outer(one, stationary_j))
 
 
-def contrast_cells(rows: SourceRows, cell_n: Ints) -> Contrasts:
-    """Compare means within cells in which membership does not depend on anything else.
-
-    With m_ck the weighted mean of source k in cell c, p_c the mass of the cell and v_ck the share
-    of source k in it, e_k = Σ_c R_ck (m_ck − Σ_l v_cl m_cl). Given the counts, the m_ck are
-    independent, with variance Σ_i a_i² (h_i − m_ck)²/(1 − a_i), a_i the share of image i in its
-    source and cell (of its unit in 1 − a_i, and sums over units squared, where there are groups).
-    A source with a single unit in a cell does not show how much units differ, and is not compared
-    there.
-    """
-    n_cells, n_sources = int(cell_n.max()) + 1, rows.n_sources
-    pair_n = cell_n * n_sources + rows.source
-    size = n_cells * n_sources
-    mass_p = add_by_code(pair_n, rows.weight, size)
-    mean_p = np.divide(
-        add_by_code(pair_n, rows.weight * rows.value, size),
-        mass_p,
-        out=np.zeros(size),
-        where=mass_p > 0,
-    )
-    part_n = rows.weight / mass_p[pair_n]
-    moved_n = part_n * (rows.value - mean_p[pair_n])
-    units_p, variance_p, moved = _pair_variances(rows, pair_n, part_n, moved_n, size)
-    mass_ck = mass_p.reshape(n_cells, n_sources)
-    mass_c = mass_ck.sum(axis=1)
-    v_ck = mass_ck / mass_c[:, None]
-    usable_ck = (units_p.reshape(n_cells, n_sources) >= 2).astype(np.float64)
-    ground = _find_ground(mass_c, v_ck, usable_ck)
-    at, solve_jj = ground.compared, ground.solve
-    n_compared = at.size
-    # What y_j takes of the mean of source l in cell c.
-    pulled_cj = ground.reference[:, at] @ solve_jj.T
-    take_clj = v_ck[:, :, None] * (mass_c[:, None] - pulled_cj)[:, None, :]
-    take_clj[:, at, :] += ground.reference[:, at, None] * solve_jj.T[None, :, :]
-    take_pj = take_clj.reshape(size, n_compared)
-    y_j = take_pj.T @ mean_p
-    if moved is None:
-        covariance_jj = take_pj.T @ (variance_p[:, None] * take_pj)
-    else:
-        spread_mj = moved @ take_pj
-        covariance_jj = spread_mj.T @ spread_mj
-        # Cells with one unit of a source show none of their own.
-        single = variance_p * (units_p == 1)
-        covariance_jj += take_pj.T @ (single[:, None] * take_pj)
-    own_pj = np.square(take_pj) * variance_p[:, None]
-    free_p = np.maximum(units_p - 1, 1)
-    total_j = own_pj.sum(axis=0)
-    freedom_j = total_j**2 / np.maximum((own_pj**2 / free_p[:, None]).sum(axis=0), 1e-300)
-    squares_p = add_by_code(pair_n, np.square(part_n), size)
-    effective_j = 1.0 / np.maximum(np.square(take_pj).T @ squares_p, 1e-300)
-    mean_variance = float(np.square(mass_p) @ variance_p)
-    contrasts = _contrasts(rows, ground, y_j, covariance_jj, freedom_j, effective_j, mean_variance)
-    if rows.unit is not None or not ((rows.value == 0.0) | (rows.value == 1.0)).all():
-        return contrasts
-    # Of values 0 and 1 the variance in a cell is that of its share of ones.
-    ones_c = add_by_code(cell_n, rows.weight * rows.value, n_cells) / mass_c
-    null_p = np.repeat(ones_c * (1.0 - ones_c), n_sources) * squares_p
-    return replace(contrasts, null_covariance=take_pj.T @ (null_p[:, None] * take_pj))
-
-
-def _pair_variances(
-    rows: SourceRows, pair_n: Ints, part_n: Floats, moved_n: Floats, size: int
-) -> tuple[Ints, Floats, scipy.sparse.csr_array | None]:
-    """Return the units and the variance of the mean of each (cell, source).
-
-    Where units are groups, also (units, pairs) what each unit moves the mean of each pair by.
-    """
-    unit_n = np.arange(pair_n.size) if rows.unit is None else rows.unit
-    if rows.unit is None:
-        unit_e, pair_e, part_e, moved_e = unit_n, pair_n, part_n, moved_n
-    else:
-        key, entry_n = np.unique(unit_n * size + pair_n, return_inverse=True)
-        unit_e, pair_e = key // size, key % size
-        part_e = add_by_code(entry_n, part_n, key.size)
-        moved_e = add_by_code(entry_n, moved_n, key.size)
-    units_p = np.bincount(pair_e, minlength=size)
-    rest_e = np.where(units_p[pair_e] > 1, np.maximum(1.0 - part_e, 1e-12), np.inf)
-    variance_p = add_by_code(pair_e, np.square(moved_e) / rest_e, size)
-    several = units_p > 1
-    if (units_p == 1).any() and several.any():
-        # A single unit takes the spread of an average unit of the others.
-        squares_p = add_by_code(pair_e, np.square(part_e), size)
-        typical = float(variance_p[several].sum() / squares_p[several].sum())
-        variance_p = np.where(units_p == 1, typical, variance_p)
-    if rows.unit is None:
-        return units_p, variance_p, None
-    moved = scipy.sparse.csr_array(
-        (moved_e / np.sqrt(rest_e), (unit_e, pair_e)), shape=(int(unit_n.max()) + 1, size)
-    )
-    return units_p, variance_p, moved
-
-
 # (what images pull at log v directly (n, J), own pulls (n,), contrast of each own pull (n,)) -> (n,
 # J) what the estimation of u and θ adds to their influence.
 Correction = Callable[[Floats, Floats, Ints], Floats]
@@ -287,10 +220,10 @@ def contrast_memberships(
     residual_n : (n,) what takes the place of h in e: h less any function of z.
     """
     n, source = rows.weight.size, rows.source
-    ground = _find_ground(rows.weight, q_nk)
+    ground = find_ground(rows.weight, q_nk)
     at = ground.compared
     if at.size < 2:
-        return _contrasts(
+        return make_contrasts(
             rows, ground, np.zeros(0), np.zeros((0, 0)), np.zeros(0), np.zeros(0), 0.0
         )
     own_n = rows.weight * np.divide(
@@ -312,7 +245,7 @@ def contrast_memberships(
     effective_j, freedom_j = _effective(rows, own_n, at)
     if correct is None:
         no_covariance = np.zeros((at.size, at.size))
-        return _contrasts(rows, ground, y_j, no_covariance, freedom_j, effective_j, 0.0)
+        return make_contrasts(rows, ground, y_j, no_covariance, freedom_j, effective_j, 0.0)
     own_pull_n = np.where(contrast_n >= 0, own_n * (value_n - mean_k[source]), 0.0)
     pooled_pull_nj = reference_nj * (value_n[:, None] - pooled_j)
     cell_mass = add_by_code(cell_n, rows.weight, int(cell_n.max()) + 1)
@@ -337,7 +270,7 @@ def contrast_memberships(
     )
     influence_nj[:, :-1] = influence_nj[:, :-1] @ ground.solve.T + influence_nj[:, -1:]
     covariance_jj = _spread(rows, influence_nj, own_n)
-    return _contrasts(
+    return make_contrasts(
         rows,
         ground,
         y_j,
@@ -382,15 +315,16 @@ def _effective(rows: SourceRows, own_n: Floats, at: Ints) -> tuple[Floats, Float
     return 1.0 / np.maximum(image_k[at], 1e-300), np.maximum(freedom_k[at], 1.0)
 
 
-def _contrasts(
+def make_contrasts(
     rows: SourceRows,
-    ground: _Ground,
+    ground: Ground,
     y_j: Floats,
     covariance_jj: Floats,
     freedom_j: Floats,
     effective_j: Floats,
     mean_variance: float,
 ) -> Contrasts:
+    """Make the record of the sources that the ground lets compare."""
     return Contrasts(
         ground.compared,
         y_j,
