@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from unskew.records import Ints
 from unskew.records.content_keys import content_keys, shuffled_ranks
+from unskew.records.pool_table import ROLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,13 +20,14 @@ def held_out_rows(
 ) -> npt.NDArray[np.bool_]:
     """(n,) which images judge: whole groups, at random, up to the share ``holdout``.
 
-    Chance follows from the images' content, not from the order of the rows.
+    Chance follows from labels and features of the images, not from the order of the rows or from
+    where their files are.
     """
     n = len(frame)
     if not holdout:
         return np.zeros(n, dtype=np.bool_)
     code_n = group_or_row(frame)
-    content = [str(name) for name in frame.columns if name not in ("id", "group", "source")]
+    content = [str(name) for name in frame.columns if name == "label" or name not in ROLES]
     seed = int(rng.integers(2**32))
     order = np.argsort(shuffled_ranks(code_n, content_keys(frame, content), seed))
     size_g = np.bincount(code_n)[order]
