@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 import unskew
 from simulation_measures import binomial_error
@@ -44,7 +45,23 @@ class RobustSet:
         return result
 
 
-World = Callable[[Rng], RobustSet]
+@dataclass(frozen=True, eq=False)
+class JudgedSet:
+    """Predictions of a classifier, judged with weights and with its answers on the target."""
+
+    table: pd.DataFrame
+    predictions: pd.DataFrame
+    target: pd.DataFrame
+    truth: float
+
+    def estimate(self) -> RobustEstimate:
+        evaluation = unskew.evaluate_predictions(
+            self.table, self.predictions, target_predictions=self.target, replicates=0
+        )
+        return evaluation.augmented["accuracy"]
+
+
+World = Callable[[Rng], RobustSet | JudgedSet]
 
 
 def _tilted(
@@ -168,6 +185,43 @@ def margins_wrong(rng: Rng) -> RobustSet:
     return RobustSet(weights, value, None, target, 0.2 + 2 * 0.6 + 1.5 * 0.6)
 
 
+# Mean of max(p, 1 − p) for p = σ(3z), z standard normal, by quadrature.
+_NODE, _NODE_WEIGHT = np.polynomial.hermite_e.hermegauss(180)
+SKILL = float(_NODE_WEIGHT @ (1 / (1 + np.exp(-3 * np.abs(_NODE)))) / math.sqrt(2 * math.pi))
+
+
+def _judged(rng: Rng, spread: float, power: float) -> JudgedSet:
+    """400 images in groups of two, p(yes) = σ(spread z); the model says p^power."""
+    n, m = 400, 2000
+    chance = np.repeat(1 / (1 + np.exp(-spread * rng.normal(size=n // 2))), 2)
+    target = 1 / (1 + np.exp(-3.0 * rng.normal(size=m)))
+    label = np.where(rng.random(n) < chance, "yes", "no")
+    group = np.repeat(np.arange(n // 2), 2)
+    table = pd.DataFrame({"id": np.arange(n), "source": "a", "label": label, "group": group})
+    table["sample_weight"] = np.repeat(np.exp(0.4 * rng.normal(size=n // 2)), 2)
+    return JudgedSet(table, _answers(chance, power, 0), _answers(target, power, n), SKILL)
+
+
+def _answers(chance: np.ndarray, power: float, first: int) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "id": np.arange(first, first + chance.size),
+            "score": chance**power,
+            "prediction": np.where(chance >= 0.5, "yes", "no"),
+        }
+    )
+
+
+def evaluate_right(rng: Rng) -> JudgedSet:
+    """`evaluate`: weights right, confidence overstated; 400 images, 2,000 of the target."""
+    return _judged(rng, 3.0, 2.0)
+
+
+def evaluate_wrong(rng: Rng) -> JudgedSet:
+    """`evaluate`: weights wrong (easier images than the target's), confidence calibrated."""
+    return _judged(rng, 9.0, 1.0)
+
+
 def explains_30(rng: Rng) -> RobustSet:
     """Predictions explain 30%; known ω, 500 images in groups of two, 5,000 other of the target."""
     group = np.repeat(np.arange(250), 2)
@@ -210,6 +264,8 @@ PROMISED: tuple[tuple[World, float | None], ...] = (
     (tiny, 1.02),
     (cross_fitted_noise, 1.02),
     (cross_fitted, None),
+    (evaluate_right, 1.02),
+    (evaluate_wrong, None),
     (margins_wrong, None),
     (weights_wrong, None),
     (weights_wrong_shares, None),

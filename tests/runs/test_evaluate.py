@@ -98,6 +98,27 @@ def test_json_and_the_file_are_the_same_and_nothing_is_replaced(
     assert capsys.readouterr().out == ""
 
 
+def test_answers_on_unlabelled_images_of_the_target(hospitals: Path, capsys: Captured) -> None:
+    rng = np.random.default_rng(1)
+    score = 1 / (1 + np.exp(-rng.normal(rng.choice([-1, 1], 2000), 1)))
+    file = hospitals / "target.csv"
+    pd.DataFrame({"id": [f"new{at}" for at in range(2000)], "score": score}).to_csv(
+        file, index=False
+    )
+    run = ["evaluate", str(hospitals / "results"), "-p", str(hospitals / "preds.csv")]
+    run += ["--target-predictions", str(file), "--replicates", "0"]
+    assert run_command(run) == 0
+    assert "weights alone" in capsys.readouterr().out
+    assert run_command([*run, "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert set(record["augmented"]) == {"accuracy", "log_loss"}
+    assert "target_predictions" in record["origin"]["fingerprints"]
+    accuracy = record["augmented"]["accuracy"]
+    assert accuracy["weighted"]["value"] == pytest.approx(
+        record["overall"]["figures"]["accuracy"]["value"]
+    )
+
+
 def test_an_aggregate_run_gives_aggregates_only(hospitals: Path, capsys: Captured) -> None:
     run = [
         "evaluate",

@@ -103,11 +103,13 @@ def test_duplicating_images_within_their_groups_changes_nothing():
         make_pool(np.repeat(source, 2), group=np.repeat(group, 2)),
         Known(np.repeat(omega, 2, axis=0)),
     )
-    same(
-        twice.mean(np.repeat(value, 2), np.repeat(predicted, 2), target),
-        once.mean(value, predicted, target),
-        rel=1e-6,
-    )
+    # A shifted target: the slope, and its error, count.
+    for other in (target, target + 2.0):
+        same(
+            twice.mean(np.repeat(value, 2), np.repeat(predicted, 2), other),
+            once.mean(value, predicted, other),
+            rel=1e-6,
+        )
 
 
 def test_an_estimate_as_the_targets_mean_is_as_good_as_its_images():
@@ -228,4 +230,4 @@ def test_intervals_cover_and_predictions_do_not_hurt(world, bar):
         assert found.ratio < bar + 2 * found.ratio_error
     else:
         assert found.plain_share < 0.1
-        assert found.ratio < 0.3
+        assert found.ratio < 0.4
