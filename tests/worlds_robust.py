@@ -33,7 +33,7 @@ class RobustSet:
 
     weights: Weights
     value: np.ndarray
-    predicted: np.ndarray | None
+    predicted: object
     target_predicted: object
     truth: float
 
@@ -157,7 +157,7 @@ def cross_fitted(rng: Rng) -> RobustSet:
     """Weights wrong by 0.8 sd; the model is learned from x and w, cross-fitted."""
     weights, value, _, _ = _tilted(rng, 0.8, seen=True)
     outcome = unskew.predict_outcome(weights, value, features=["x", "w"])
-    return RobustSet(weights, value, outcome.predicted, outcome.target_predicted, 0.5)
+    return RobustSet(weights, value, outcome, None, 0.5)
 
 
 def cross_fitted_noise(rng: Rng) -> RobustSet:
@@ -165,7 +165,7 @@ def cross_fitted_noise(rng: Rng) -> RobustSet:
     weights, value, _, _ = _tilted(rng, 0.0, seen=True)
     noise = rng.normal(size=value.size)
     outcome = unskew.predict_outcome(weights, noise, features=["x", "w"])
-    return RobustSet(weights, noise, outcome.predicted, outcome.target_predicted, 0.0)
+    return RobustSet(weights, noise, outcome, None, 0.0)
 
 
 def margins_wrong(rng: Rng) -> RobustSet:
@@ -219,6 +219,11 @@ def evaluate_right(rng: Rng) -> JudgedSet:
 
 def evaluate_wrong(rng: Rng) -> JudgedSet:
     """`evaluate`: weights wrong (easier images than the target's), confidence calibrated."""
+    return _judged(rng, 6.0, 1.0)
+
+
+def evaluate_far(rng: Rng) -> JudgedSet:
+    """The same with hardly an image that the model is as unsure of as on the target."""
     return _judged(rng, 9.0, 1.0)
 
 
@@ -272,6 +277,7 @@ PROMISED: tuple[tuple[World, float | None], ...] = (
 )
 SHOWN: tuple[tuple[World, float | None], ...] = (
     (weights_somewhat_wrong, None),
+    (evaluate_far, None),
     (both_wrong, None),
 )
 

@@ -24,6 +24,7 @@ from unskew.weigh.estimated_omega import EstimatedRows
 if TYPE_CHECKING:
     from unskew.bias.fitted import FittedBias
     from unskew.bias.resemblance import Resemblance
+    from unskew.debiasing.outcome_model import OutcomePredictions
     from unskew.target.mass_covariance import MassError
     from unskew.target.strata import TargetStrata
 
@@ -233,12 +234,11 @@ class Estimation:
 
     def predict_outcome(
         self, weights: Weights, value_n: Floats, learner: Any
-    ) -> tuple[Floats, Floats | None]:
+    ) -> OutcomePredictions:
         """Predict values from the features of the bias model, by cross-fitting."""
         from unskew.debiasing.outcome_model import predict_outcome
 
-        outcome = predict_outcome(weights, value_n, learner=learner, rng=self.seed)
-        return outcome.predicted, outcome.target_predicted
+        return predict_outcome(weights, value_n, learner=learner, rng=self.seed)
 
     @cached_property
     def unpenalised_rows(self) -> EstimatedRows | None:

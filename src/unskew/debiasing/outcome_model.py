@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -42,6 +43,9 @@ class OutcomePredictions:
     predicted : (n,) for the images of the pool.
     target_predicted : (m,) for the images of the target's sample; None if the target is a source of
         the pool.
+    model_stderr : error of T̂ − Σ π m that comes from learning the model: the jackknife over folds.
+        Next to nothing if the weights are right; otherwise the model extrapolates.
+    folds : number of folds.
     r2 : share of the outcome's weighted variance that ``predicted`` explains; may be negative.
     features : what the models read.
     learner : what was trained.
@@ -49,6 +53,8 @@ class OutcomePredictions:
 
     predicted: Floats = field(repr=False)
     target_predicted: Floats | None = field(repr=False)
+    model_stderr: float
+    folds: int
     r2: float
     features: tuple[str, ...]
     learner: str
@@ -110,14 +116,27 @@ def predict_outcome(
     fold_m = _folds(frame.iloc[used], names, folds, seed_of(rng))
     with _few_threads(used.size):
         candidates = [
-            _cross_fit(estimator, X_md, tables, value_n[used], weights.weight[used], fold_m)
-            for estimator, X_md in _candidates(learner, tables, names, value_n[used])
+            _cross_fit(estimator, X, value_n[used], weights.weight[used], fold_m)
+            for estimator, X in _candidates(learner, tables, names, value_n[used])
         ]
-    best = max(candidates, key=lambda predictions: predictions[2])
-    predicted_n = np.full(value_n.size, float(weights.weight[used] @ best[0]))
-    predicted_n[used] = best[0]
+    best = max(candidates, key=lambda candidate: candidate.r2)
+    predicted_n = np.full(value_n.size, float(weights.weight[used] @ best.predicted_m))
+    predicted_n[used] = best.predicted_m
+    if sample is None:
+        is_target_m = weights.source[used] == reference
+        shift_f = best.of_pool_fm[:, is_target_m].mean(axis=1)
+    else:
+        shift_f = best.of_target_ft.mean(axis=1)
+    shift_f = shift_f - best.of_pool_fm @ weights.weight[used]
+    n_folds = shift_f.size
     return OutcomePredictions(
-        predicted_n, None if sample is None else best[1], best[2], tuple(names), best[3]
+        predicted_n,
+        None if sample is None else best.target_t,
+        math.sqrt((n_folds - 1) * float(shift_f.var())),
+        n_folds,
+        best.r2,
+        tuple(names),
+        best.name,
     )
 
 
@@ -235,38 +254,53 @@ def _is_classifier(learner: Any) -> bool:
     return bool(is_classifier(learner))
 
 
+@dataclass(frozen=True, eq=False)
+class _CrossFit:
+    """What a learner predicts: out of fold, on the target, and by the model of every fold."""
+
+    predicted_m: Floats
+    target_t: Floats
+    of_pool_fm: Floats
+    of_target_ft: Floats
+    r2: float
+    name: str
+
+
 def _cross_fit(
-    estimator: Any,
-    X_md: Sequence[Floats],
-    tables: Sequence[pd.DataFrame],
-    value_m: Floats,
-    weight_m: Floats,
-    fold_m: Ints,
-) -> tuple[Floats, Floats, float, str]:
-    """Return (m,) predictions, those of the target's images, R² and the learner's name."""
-    mean = float(weight_m @ value_m)
-    predicted_m = np.zeros(value_m.size)
-    target_t = np.zeros(0 if len(tables) == 1 else len(tables[1]))
+    estimator: Any, X: Sequence[Floats], value_m: Floats, weight_m: Floats, fold_m: Ints
+) -> _CrossFit:
+    """Train on all folds but one, in turn; ``X`` is of the pool and, if there is one, the sample.
+
+    The mean of the other folds is small where that of a fold is large, so that a model which has
+    learned nothing but this mean would seem to predict the wrong way round. So its mean is replaced
+    by that of all images.
+    """
+    mean, of_pool, of_target, share = float(weight_m @ value_m), [], [], []
     for fold in range(int(fold_m.max()) + 1):
-        is_out_m = fold_m == fold
-        train_m = np.where(is_out_m, 0.0, weight_m)
+        train_m = np.where(fold_m == fold, 0.0, weight_m)
         if not train_m.any():
             raise DataError(
                 "a fold holds all images that have a weight; use fewer folds, or predict the "
                 "outcome yourself.",
                 option="folds",
             )
-        predict = _trained(estimator, X_md[0], value_m, train_m)
-        # The mean of the other folds is small where that of this one is large: left out of m_f, as
-        # a model that has learned nothing but this mean would seem to predict the wrong way round.
+        predict = _trained(estimator, X[0], value_m, train_m)
         offset = mean - float(train_m @ value_m) / float(train_m.sum())
-        predicted_m[is_out_m] = predict(X_md[0][is_out_m]) + offset
-        if len(tables) > 1:
-            target_t += float(weight_m[is_out_m].sum()) * (predict(X_md[1]) + offset)
+        of_pool.append(predict(X[0]) + offset)
+        of_target.append(predict(X[1]) + offset if len(X) > 1 else np.zeros(0))
+        share.append(float(weight_m[fold_m == fold].sum()))
+    of_pool_fm, of_target_ft = np.array(of_pool), np.array(of_target)
+    predicted_m = of_pool_fm[fold_m, np.arange(value_m.size)]
     spread = float(weight_m @ (value_m - mean) ** 2)
     rest = float(weight_m @ (value_m - predicted_m) ** 2)
-    name = type(estimator[-1] if hasattr(estimator, "steps") else estimator).__name__
-    return predicted_m, target_t, 1.0 - rest / spread if spread > 0 else 0.0, name
+    return _CrossFit(
+        predicted_m,
+        np.array(share) @ of_target_ft,
+        of_pool_fm,
+        of_target_ft,
+        1.0 - rest / spread if spread > 0 else 0.0,
+        type(estimator[-1] if hasattr(estimator, "steps") else estimator).__name__,
+    )
 
 
 def _trained(estimator: Any, X_md: Floats, value_m: Floats, weight_m: Floats) -> Any:

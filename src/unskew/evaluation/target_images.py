@@ -188,7 +188,7 @@ def _augment(
         columns = [spread_of(value_n) for value_n in value_nj.T]
         return np.column_stack(columns), np.zeros(units.stratum_m.size)
 
-    return augment_mean(weight_n, value_n, predicted_n, target, mean_of, spreads_of)
+    return augment_mean(weight_n, value_n, predicted_n, target, units.unit_n, mean_of, spreads_of)
 
 
 def _within_shares(figure: RobustEstimate) -> RobustEstimate:

@@ -248,9 +248,9 @@ class Weights:
         Parameters
         ----------
         values : (n,) h_i, finite.
-        predicted : (n,) m_i, from a model that did not learn from these values. Or "cross-fit", or
-            a scikit-learn estimator: it is trained here on the bias model's features, by
-            cross-fitting (`unskew.predict_outcome` on others), and predicts the target's images.
+        predicted : (n,) m_i, from a model that did not learn from these values. Or what
+            `unskew.predict_outcome` returns, with the predictions for the target. Or "cross-fit",
+            or a scikit-learn estimator: that function on the bias model's features.
         target_predicted : (m,) the same model's predictions for the target: as many as
             `Target.sample` has images are taken as theirs, in their order, any other number as
             further images drawn from the target, independently of the pool. Or T̂ itself: a number

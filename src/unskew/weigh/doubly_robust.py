@@ -32,19 +32,26 @@ import numpy.typing as npt
 import scipy.special
 
 from unskew.errors import ConfigError
-from unskew.records import Estimate, Floats, RobustEstimate, Target
+from unskew.records import Estimate, Floats, Ints, RobustEstimate, Target
 from unskew.weigh.margin_regression import mean_by_margins, regress_on_margins
-from unskew.weigh.sampling_units import check_level, check_order, check_values
+from unskew.weigh.sampling_units import (
+    check_level,
+    check_order,
+    check_values,
+    find_units,
+)
 from unskew.weigh.target_predictions import (
     TargetMean,
     freedom_of,
     read_target_predictions,
     scaled,
+    with_error,
 )
 from unskew.weigh.uncertainty import weighted_mean
 from unskew.weigh.unit_spread import unit_spreads
 
 if TYPE_CHECKING:
+    from unskew.debiasing.outcome_model import OutcomePredictions
     from unskew.records import Weights
 
 CROSS_FIT = "cross-fit"
@@ -81,8 +88,8 @@ def doubly_robust_mean(
     weights : the weights, with the ω they were solved from.
     values : (n,) h_i, finite.
     predicted : (n,) m_i, the outcome model's predictions, which must not have learned from h_i
-        itself (use cross-fitting); "cross-fit" or a scikit-learn estimator: from the features of
-        the bias model, cross-fitted.
+        itself; or what `unskew.predict_outcome` returns; "cross-fit" or a scikit-learn estimator:
+        from the features of the bias model, cross-fitted.
     target_predicted : predictions of the same model on images of the target, as
         `Weights.mean` describes.
     level : coverage of the interval, between 0 and 1.
@@ -99,10 +106,16 @@ def doubly_robust_mean(
             option="predicted",
         )
     if isinstance(predicted, str) or hasattr(predicted, "fit"):
-        predicted, target_predicted = _cross_fitted(weights, values, predicted, target_predicted)
+        predicted = _cross_fitted(weights, values, predicted, target_predicted)
+    model_stderr, folds = 0.0, 0
+    if hasattr(predicted, "target_predicted"):
+        model_stderr, folds = predicted.model_stderr, predicted.folds
+        predicted, target_predicted = predicted.predicted, predicted.target_predicted
     check_order(predicted, weights.id, "predicted")
     predicted_n = check_values(predicted, weights.weight.size, "predicted")
     target = read_target_predictions(weights, predicted_n, target_predicted)
+    if model_stderr > 0.0:
+        target = with_error(target, model_stderr, folds - 1.0)
     return _augment(weights, values, predicted_n, target, level)
 
 
@@ -130,6 +143,7 @@ def _augment(
         value_n,
         predicted_n,
         target,
+        find_units(weights).unit_n,
         lambda value_n: weighted_mean(weights, value_n, level),
         lambda value_nj, row_r: unit_spreads(weights, value_nj, row_r),
     )
@@ -140,6 +154,7 @@ def augment_mean(
     value_n: Floats,
     predicted_n: Floats,
     target: TargetMean,
+    unit_n: Ints,
     mean_of: Callable[[Floats], Estimate],
     spreads_of: Callable[[Floats, Floats | None], tuple[Floats, Floats]],
 ) -> RobustEstimate:
@@ -150,6 +165,7 @@ def augment_mean(
     weight_n : (n,) π, sum 1.
     value_n, predicted_n : (n,) h and m.
     target : T̂.
+    unit_n : (n,) unit of each image, a code.
     mean_of : estimates the mean of (n,) values, and its error.
     spreads_of : what each unit adds to means, as `unit_spreads` gives it.
     """
@@ -176,9 +192,12 @@ def augment_mean(
     value_u, pull_u, target_u = _joined(spread_uj, row_u, target)
     tuning = _tune(value_u / reach, target_u - pull_u, slope / reach, target.value)
     factor = reach * tuning.factor
-    # Weighted mean 0; its influence function is that of Σ π (h − λ m) + g D β̂.
-    moved_n = (residual_n - factor * predicted_n) + tuning.share * target.value * predicted_n * (
-        residual_n - slope * predicted_n
+    # The influence function of Σ π (h − λ m) + g D β̂. Units that carry the regression count by what
+    # it would be without them (HC3 of MacKinnon & White 1985).
+    leverage_u = np.bincount(unit_n, weight_n * (1.0 + predicted_n**2))
+    error_n = (residual_n - slope * predicted_n) / (1.0 - np.minimum(leverage_u, 0.5))[unit_n]
+    moved_n = (
+        residual_n - factor * predicted_n + tuning.share * target.value * predicted_n * error_n
     )
     pool = mean_of(moved_n)
     moved_u = _joined(*spreads_of(moved_n[:, None], target.row_r), target)[0]
@@ -203,7 +222,7 @@ def augment_mean(
 
 def _cross_fitted(
     weights: Weights, value_n: Floats, learner: Any, target_predicted: Any
-) -> tuple[Floats, Floats | None]:
+) -> OutcomePredictions:
     """Predict the values of the pool and of the target's images from the bias model's features."""
     if isinstance(learner, str) and learner != CROSS_FIT:
         raise ConfigError(

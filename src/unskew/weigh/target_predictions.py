@@ -92,7 +92,7 @@ def check_index(given: Any) -> None:
 
 def freedom_of(estimate: Estimate) -> float:
     """Find the degrees of freedom of Student's t that an interval is as wide as; ∞ for Gauss's."""
-    half_width = (estimate.interval[1] - estimate.interval[0]) / 2
+    half_width = (estimate.agreed[1] - estimate.agreed[0]) / 2
     if not 0.0 < estimate.stderr < math.inf or not math.isfinite(half_width):
         return math.inf
     quantile, upper = half_width / estimate.stderr, 0.5 + estimate.level / 2
@@ -178,4 +178,20 @@ def scaled(target: TargetMean, centre: float, scale: float) -> TargetMean:
         None if target.row_r is None else target.row_r / scale,
         target.other_u / scale,
         target.freedom,
+    )
+
+
+def with_error(target: TargetMean, stderr: float, freedom: float) -> TargetMean:
+    """Add an independent error to T̂, with degrees of freedom of its own (Satterthwaite)."""
+    variance = float(target.other_u @ target.other_u)
+    if target.row_r is not None:
+        row_m = target.row_r[target.row_r != 0.0]
+        variance += row_m.size * float(row_m.var())
+    total = variance + stderr**2
+    squares = variance**2 / target.freedom + stderr**4 / freedom
+    return TargetMean(
+        target.value,
+        target.row_r,
+        np.append(target.other_u, stderr),
+        total**2 / squares if squares > 0.0 else math.inf,
     )
