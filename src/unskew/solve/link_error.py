@@ -35,6 +35,9 @@ LINK_ERROR_LIMIT = 0.1
 _MOST_EXACT = 500
 _DRAWS = 16
 
+# Of more entries of ω than this every so many rows are read: the sum over images is an average.
+_MOST_ENTRIES = 1 << 20
+
 # Memberships (b, K), dense or CSR, with the weights (b,) of their rows; called once for each pass.
 Memberships = Callable[[], Iterator[tuple[Any, Floats]]]
 
@@ -84,10 +87,12 @@ def link_error_of_rows(
 
     ``root_kj`` replaces the root of the covariance for independent images.
     """
+    step = max(rows.n_stored * rows.n_sources // _MOST_ENTRIES, 1)
+    total = float(weight_n[::step].sum()) or 1.0
 
     def memberships() -> Iterator[tuple[Any, Floats]]:
-        for at, q_bk in rows.stored_memberships(u_k):
-            yield q_bk, weight_n[at]
+        for at, q_bk in rows.stored_memberships(u_k, step):
+            yield q_bk, weight_n[at] / total
 
     n = float(rows.size_k.sum())
     if root_kj is not None:

@@ -270,17 +270,15 @@ class Rows:
             stop = min(start + rows, self.n_rows)
             yield slice(start, stop), stored[self.inverse_n[start:stop]]
 
-    def stored_memberships(self, u_k: Floats) -> Iterator[tuple[slice, RowBlock]]:
-        """Yield blocks of q over the stored rows, in order."""
+    def stored_memberships(self, u_k: Floats, step: int = 1) -> Iterator[tuple[slice, RowBlock]]:
+        """Yield blocks of q over the stored rows 0, ``step``, 2 ``step``, …, with their numbers."""
         a_k, _ = self.scaled_coefficients(u_k)  # memberships do not depend on the constant
         rows = max(1, _MEMBERSHIP_ENTRIES // self.n_sources)
         for block in self.blocks():
-            for start in range(0, block.omega.shape[0], rows):
-                piece = block.omega[start : start + rows]
-                yield (
-                    slice(block.start + start, block.start + start + piece.shape[0]),
-                    _membership(piece, a_k),
-                )
+            for start in range(-block.start % step, block.omega.shape[0], rows * step):
+                stop = min(start + rows * step, block.omega.shape[0])
+                at = slice(block.start + start, block.start + stop, step)
+                yield at, _membership(block.omega[start:stop:step], a_k)
 
     def inverse_sums(self, u_k: Floats) -> Floats:
         """Compute (stored rows,) 1/Σ_k e^{u_k} ω_ik up to a common factor; NaN of a failed u."""
