@@ -181,8 +181,11 @@ class TestScore:
         """Every image twice, as groups: neither mean nor standard error over units moves."""
         rng = np.random.default_rng(0)
         value = rng.normal(size=(2, 100))
-        one = [type("", (), {"value": v, "fold_mean": np.zeros(5)}) for v in value]
-        two = [type("", (), {"value": np.repeat(v, 2), "fold_mean": np.zeros(5)}) for v in value]
+        one = [type("", (), {"value": v, "fold_mean": np.zeros(5), "design": None}) for v in value]
+        two = [
+            type("", (), {"value": np.repeat(v, 2), "fold_mean": np.zeros(5), "design": None})
+            for v in value
+        ]
         np.testing.assert_allclose(
             paired_difference(*one, np.arange(100)),
             paired_difference(*two, np.repeat(np.arange(100), 2)),

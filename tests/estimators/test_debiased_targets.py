@@ -124,12 +124,34 @@ def test_a_score_on_all_of_the_population_needs_no_warning() -> None:
     assert model.target_score(X, y, source=source).value > 0.5
 
 
-def test_design_weights_multiply() -> None:
+def test_weights_with_design_weights_meet_the_target() -> None:
     X, y, source = _label_shift([300, 200], seed=3)
     design = np.random.default_rng(4).uniform(0.5, 2.0, 500)
-    plain = DebiasedClassifier(target=SHIFTED).fit(X, y, source=source)
-    both = DebiasedClassifier(target=SHIFTED).fit(X, y, source=source, sample_weight=design)
-    np.testing.assert_allclose(both.sample_weight_, plain.sample_weight_ * design, rtol=1e-12)
+    model = DebiasedClassifier(target=SHIFTED).fit(X, y, source=source, sample_weight=design)
+    weights = unskew.debias(
+        Pool.from_arrays(source, label=y, design_weight=design), Strata("label"), SHIFTED
+    )
+    np.testing.assert_allclose(
+        model.sample_weight_, weights.weight * design.sum(), rtol=1e-12, atol=0
+    )
+    (margin,) = SHIFTED.facts
+    for (level,), mass in zip(margin.cells, margin.mass, strict=True):
+        share = weights.weight[y.astype(str) == level].sum()
+        assert share == pytest.approx(mass / sum(margin.mass), rel=1e-12)
+
+
+def test_design_weights_of_a_fit_are_repeated_images() -> None:
+    X, y, source = _label_shift([40, 40], seed=3)
+    rng = np.random.default_rng(4)
+    # Sources keep their shares of the images: their design weights have the same mean.
+    design = np.concatenate([rng.permutation(np.repeat([1, 2, 3, 2], 10)) for _ in range(2)])
+    at = np.repeat(np.arange(80), design)
+    model = DebiasedClassifier(target=SHIFTED)
+    weighted = model.fit(X, y, source=source, sample_weight=design).estimator_.coef_
+    again = DebiasedClassifier(target=SHIFTED).fit(
+        X.iloc[at].reset_index(drop=True) if hasattr(X, "iloc") else X[at], y[at], source=source[at]
+    )
+    np.testing.assert_allclose(weighted, again.estimator_.coef_, rtol=1e-4)
 
 
 def test_covariate_shift_is_undone() -> None:

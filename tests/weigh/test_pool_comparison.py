@@ -1,5 +1,7 @@
 """The noise of weighted means beside that of the pool: repeated draws, textbook formulas."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -130,7 +132,8 @@ def test_a_model_without_derivatives_is_bootstrapped():
 
 def test_equal_weights_leave_images_without_weight_out():
     np.testing.assert_array_equal(
-        equal_weights(np.array([0.7, 0.0, 0.2, 0.1])), [1 / 3, 0.0, 1 / 3, 1 / 3]
+        equal_weights(SimpleNamespace(weight=np.array([0.7, 0.0, 0.2, 0.1]), design_weight=None)),
+        [1 / 3, 0.0, 1 / 3, 1 / 3],
     )
 
 

@@ -71,6 +71,7 @@ def rows(source, weight=None, group=None):
         source=source,
         weight=np.full(n, 1 / n) if weight is None else np.asarray(weight, dtype=float),
         unit=None if group is None else np.asarray(group),
+        design_weight=None,
     )
 
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.records.arrays import Randomness, seed_of
+from unskew.records.design_weights import add_design
 from unskew.records.levels import level_text
 from unskew.records.target import THE_TARGET
 
@@ -37,6 +38,16 @@ def source_names(names_of_any_type: Iterable[Any], what: str) -> list[str]:
     return names
 
 
+def no_design_weights(family: str, other: str) -> ConfigError:
+    """Refuse design weights in a family that cannot count images by them."""
+    return ConfigError(
+        f"{family} cannot take design weights: it would fit every image alike. Use {other}, or "
+        "leave the column design_weight out of the pool.",
+        option="design_weight",
+        value=family,
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class BiasData:
     """The rows that a model is fitted on: those of the pool, then those of the target's sample.
@@ -59,6 +70,8 @@ class BiasData:
     image_id : ids of all images of the pool, in its order, those among them that are left out of
         the fit.
     learn_anew : use an earlier fit only as a starting point; learn features and make tests again.
+    design : (R,) d > 0, how often each row counts: design weights, mean 1 in each source before
+        rows were left out; None: once each.
     find_cell : the stratum of every row of any table; None without a `Strata` part.
     columns : what the parts of the model read of the table, and the target's attributes: the
         content of an image, by which folds are made.
@@ -76,12 +89,18 @@ class BiasData:
     seed: int = 0
     image_id: npt.NDArray[Any] | tuple[()] = field(repr=False, default=())
     learn_anew: bool = False
+    design: Floats | None = field(repr=False, default=None)
     find_cell: Callable[[pd.DataFrame], Ints] | None = field(repr=False, default=None)
     columns: tuple[str, ...] = ()
 
     @property
     def n_sources(self) -> int:
         return len(self.names)
+
+    @property
+    def size_k(self) -> Floats:
+        """(K,) n_k, the number of rows of each source, each counted d times."""
+        return add_design(self.source, self.design, self.n_sources)
 
     @property
     def fold_group(self) -> Ints:
@@ -98,6 +117,7 @@ class BiasData:
             n_pool=int(np.count_nonzero(at < self.n_pool)),
             cell=self.cell[at],
             unit=None if self.unit is None else self.unit[at],
+            design=None if self.design is None else self.design[at],
         )
 
     def find_source(self, name: str, what: str) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from unskew.bias.base import Bias, BiasData, Description, Factor
+from unskew.bias.base import Bias, BiasData, Description, Factor, no_design_weights
 from unskew.bias.feature_flags import flag_class_codes, flag_identifiers
 from unskew.bias.features import (
     check_columns,
@@ -88,6 +88,8 @@ class Box(Bias):
                 *flag_class_codes(data.frame, names),
                 *_flag_combined(data.frame, numeric),
             )
+        if data.design is not None and self.quantile > 0:
+            raise no_design_weights("Box with a quantile", "Box(…, quantile=0), its min–max rule")
         lower_kd, upper_kd = np.full(
             (2, data.n_sources, len(numeric)), np.array([[[-np.inf]], [[np.inf]]])
         )

@@ -23,7 +23,7 @@ from unskew.solve.profile_likelihood import Profile
 if TYPE_CHECKING:
     import pandas as pd
 
-_ROLES = ("id", "source", "group", "split", "path", "content")
+_ROLES = ("id", "source", "group", "split", "path", "content", "design_weight")
 
 
 @dataclass(frozen=True)
@@ -300,7 +300,11 @@ def _rows(pool: Pool, weights: Weights) -> _Rows:
         log_nk = np.log(q_nk)
     source_n = weights.source.astype(np.int64)
     profile = Profile(
-        log_nk, np.zeros((1, len(weights.names))), source_n, np.zeros(source_n.size, dtype=np.int64)
+        log_nk,
+        np.zeros((1, len(weights.names))),
+        source_n,
+        np.zeros(source_n.size, dtype=np.int64),
+        design=weights.design_weight,
     )
     return _Rows(pool.frame, profile, weights.unit, weights.names)
 

@@ -19,6 +19,7 @@ from unskew.bias.strata import Strata, find_cells, stratify_for
 from unskew.errors import ConfigError, DataError, first_few, impossible_origin
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.records.content_keys import Keys, content_keys
+from unskew.records.design_weights import DESIGN_WEIGHT, scale_design_weights
 from unskew.records.levels import codes_or_alone
 from unskew.splits.folds import FOLD_GROUP, deal_folds, join_units, tell_copies, unit_codes
 from unskew.target.holdout import held_out_rows
@@ -59,7 +60,7 @@ def gather_rows(pool: Pool, target: Target | None, parts: Sequence[Bias], seed: 
     if reference is None:
         rows = _rows_of_pool(pool, None, 0.0, seed)
     elif reference.sample is not None:
-        rows = _rows_with_sample(pool, reference.sample.frame, reference.holdout, parts, seed)
+        rows = _rows_with_sample(pool, reference.sample, reference.holdout, parts, seed)
     else:
         rows = _rows_of_pool(pool, reference.source, reference.holdout, seed)
     columns = _columns_read(rows.data.frame, parts, target)
@@ -107,34 +108,69 @@ def _find_reference(
 def _rows_of_pool(pool: Pool, reference: str | None, holdout: float, seed: int) -> FitRows:
     """Take the rows of the pool, without those of the source ``reference`` that are held out."""
     frame, source_n = pool.frame, pool.source.astype(np.int64)
-    row, judge, left_out = np.arange(len(pool)), None, {}
+    counts_n, left_out = _counting(pool)
+    judge = None
     at = None if reference is None else pool.names.index(reference)
     if holdout:
         held_n = np.zeros(len(pool), dtype=np.bool_)
-        held_n[source_n == at] = held_out_rows(
-            frame[source_n == at], holdout, np.random.default_rng(seed)
+        of_reference = np.flatnonzero((source_n == at) & counts_n)
+        held_n[of_reference] = held_out_rows(
+            frame.iloc[of_reference], holdout, np.random.default_rng(seed)
         )
         if held_n.any():
-            row, judge = np.flatnonzero(~held_n), frame[held_n]
+            judge, counts_n = frame[held_n], counts_n & ~held_n
             left_out[f"held out of {reference} to judge"] = int(held_n.sum())
-            frame = frame.iloc[row].reset_index(drop=True)
-    data = _bias_data(pool, frame, source_n[row], row.size, seed, reference=at)
+    row = np.flatnonzero(counts_n)
+    if row.size < len(pool):
+        frame = frame.iloc[row].reset_index(drop=True)
+    design_r = None if pool.design_weight is None else pool.design_weight[row]
+    data = _bias_data(pool, frame, source_n[row], row.size, seed, design_r, reference=at)
     return FitRows(data, row, judge, left_out)
 
 
+def _counting(pool: Pool) -> tuple[npt.NDArray[np.bool_], dict[str, int]]:
+    """Tell (n,) which images count, and how many their design weight leaves out."""
+    if pool.design_weight is None:
+        return np.ones(len(pool), dtype=np.bool_), {}
+    counts_n = pool.design_weight > 0
+    n_lost = int((~counts_n).sum())
+    return counts_n, {"design weight 0": n_lost} if n_lost else {}
+
+
 def _rows_with_sample(
-    pool: Pool, sample: pd.DataFrame, holdout: float, parts: Sequence[Bias], seed: int
+    pool: Pool, reference: Pool, holdout: float, parts: Sequence[Bias], seed: int
 ) -> FitRows:
     """Take all rows of the pool, then those of the target's sample that are not held out."""
+    counts_n, left_out = _counting(pool)
+    row = np.flatnonzero(counts_n)
+    frame = pool.frame if row.size == len(pool) else pool.frame.iloc[row]
+    sample, design_m = _counted_sample(reference)
     held_m = held_out_rows(sample, holdout, np.random.default_rng(seed))
     fitting = sample[~held_m]
-    _check_sample(pool.frame, fitting, pool.names, parts)
+    _check_sample(frame, fitting, pool.names, parts)
     at = len(pool.names)
-    source_r = np.concatenate([pool.source.astype(np.int64), np.full(len(fitting), at)])
-    data = _bias_data(
-        pool, _stacked(pool.frame, fitting), source_r, len(pool), seed, sample=at, reference=at
-    )
-    return FitRows(data, np.arange(len(pool)), sample[held_m] if held_m.any() else None, {})
+    source_r = np.concatenate([pool.source[row].astype(np.int64), np.full(len(fitting), at)])
+    design_r = None
+    if pool.design_weight is not None or design_m is not None:
+        design_n = np.ones(row.size) if pool.design_weight is None else pool.design_weight[row]
+        own_m = np.ones(len(fitting)) if design_m is None else design_m[~held_m]
+        design_r = np.concatenate([design_n, own_m])
+    stacked = _stacked(frame, fitting)
+    data = _bias_data(pool, stacked, source_r, row.size, seed, design_r, sample=at, reference=at)
+    return FitRows(data, row, sample[held_m] if held_m.any() else None, left_out)
+
+
+def _counted_sample(sample: Pool) -> tuple[pd.DataFrame, Floats | None]:
+    """Return the sample's images that count, and their design weights (mean 1; None: equal)."""
+    # A sample of the target is one source, whatever its images say.
+    design_n = sample.frame.get(DESIGN_WEIGHT)
+    if design_n is None:
+        return sample.frame, None
+    one_source = np.zeros(len(sample), dtype=np.int64)
+    scaled_n = scale_design_weights(design_n.to_numpy(), one_source, ("the target's sample",))
+    if scaled_n is None:
+        return sample.frame, None
+    return sample.frame[scaled_n > 0], scaled_n[scaled_n > 0]
 
 
 def _bias_data(
@@ -143,6 +179,7 @@ def _bias_data(
     source_r: Ints,
     n_pool: int,
     seed: int,
+    design_r: Floats | None,
     *,
     sample: int | None = None,
     reference: int | None = None,
@@ -159,6 +196,7 @@ def _bias_data(
         unit=_units(frame),
         seed=seed,
         image_id=pool.frame["id"].to_numpy(),
+        design=design_r,
     )
 
 
@@ -236,7 +274,8 @@ def place_in_strata(rows: FitRows, part: Strata, pool: Pool, target: Target | No
     """Find the stratum of every row, and drop rows outside the target or in strata without mass."""
     data = rows.data
     reference = None if data.reference is None else data.frame[data.source == data.reference]
-    strata, over = stratify_for(part, pool, target, reference)
+    design_m = None if data.design is None else data.design[data.source == data.reference]
+    strata, over = stratify_for(part, pool, target, reference, design_m)
     if strata.counted is not None:
         strata = replace(strata, counted=replace(strata.counted, unit=_units(pool.frame)))
     find_cell = partial(find_cells, target=strata, bins=over.bins)

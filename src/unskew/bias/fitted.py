@@ -16,6 +16,7 @@ from unskew.bias.features import expand_features
 from unskew.bias.strata import FittedStrata, describe_strata
 from unskew.errors import DataError, first_few
 from unskew.records import Floats, Ints, Pool, Target
+from unskew.records.design_weights import add_design
 from unskew.records.target import THE_TARGET
 from unskew.solve.profile_likelihood import Profile
 from unskew.target.settings import labels_lacking
@@ -130,6 +131,15 @@ class FittedBias:
         if self.data.sample is not None:
             n = int(np.count_nonzero(self.data.source == self.data.sample))
             notes.append(f"{n} images of the target fitted the model and are left out of training")
+        if self.data.design is not None:
+            effect_k = add_design(
+                self.data.source, np.square(self.data.design), self.data.n_sources
+            )
+            worst = float((effect_k / self.data.size_k).max())
+            notes.append(
+                "every image counts by its design weight (mean 1 within each source; they multiply "
+                f"the variance of a source's mean by up to {worst:.2f})"
+            )
         notes += self.assumed_labels
         if len(parts) == 1:
             (only,) = parts
@@ -227,5 +237,6 @@ def log_likelihood(profile: Profile) -> float:
     total = 0.0
     for _, at, q_bk in profile.blocks():
         with np.errstate(divide="ignore"):
-            total += float(np.log(q_bk[np.arange(at.size), profile.source[at]]).sum())
+            own_b = np.log(q_bk[np.arange(at.size), profile.source[at]])
+            total += float(profile.counted(at, own_b[:, None]).sum())
     return total

@@ -216,10 +216,10 @@ def _profile(rows: FitRows, log_rk: Floats, factors: Sequence[Factor]) -> Profil
     data = rows.data
     derivative, penalty = profile_derivative(data.frame, log_rk, factors)
     if rows.strata is None:
-        u_ck, solved = solve_one_stratum(log_rk, data.source, data.names)
-        return Profile(log_rk, u_ck, data.source, data.cell, derivative, penalty, solved)
-    u_ck = _solve_cells(data, rows.strata, log_rk)
-    return Profile(log_rk, u_ck, data.source, data.cell, derivative, penalty)
+        u_ck, solved = solve_one_stratum(log_rk, data.source, data.names, data.design)
+    else:
+        u_ck, solved = _solve_cells(data, rows.strata, log_rk), None
+    return Profile(log_rk, u_ck, data.source, data.cell, derivative, penalty, solved, data.design)
 
 
 def profile_derivative(
@@ -240,7 +240,7 @@ def profile_derivative(
 def _solve_cells(data: BiasData, strata: TargetStrata, log_rk: Floats) -> Floats:
     """(C, K) u of every stratum; an error names the stratum whose sources are not linked."""
     try:
-        return solve_strata(log_rk, data.source, data.cell, data.n_cells, data.names)
+        return solve_strata(log_rk, data.source, data.cell, data.n_cells, data.names, data.design)
     except OverlapError as error:
         for cell, levels in enumerate(strata.strata):
             at = data.cell == cell
@@ -329,8 +329,7 @@ def _log_on_rows(factor: Factor, frame: pd.DataFrame) -> Floats:
 
 
 def _known_u(data: BiasData, u_ck: Floats) -> Floats:
-    size_k = np.bincount(data.source, minlength=data.n_sources)
-    return np.where(np.isneginf(u_ck), -np.inf, np.log(size_k))
+    return np.where(np.isneginf(u_ck), -np.inf, np.log(data.size_k))
 
 
 def _fit_strata(
@@ -353,9 +352,8 @@ def _fit_strata(
     else:
         log_v_r = -log_sums(profile.log_omega[: data.n_pool, kept] + profile.u[cell_r][:, kept])
         log_total_c = log_sums_by(log_v_r + np.log(unit_r), cell_r, data.n_cells)
-    size_k = np.bincount(data.source, minlength=data.n_sources)
     with np.errstate(divide="ignore", invalid="ignore"):
-        log_factor = profile.u + (log_total_c - np.log(strata.mass))[:, None] - np.log(size_k)
+        log_factor = profile.u + (log_total_c - np.log(strata.mass))[:, None] - np.log(data.size_k)
     log_factor[~np.isfinite(log_total_c) | (strata.mass <= 0)] = -np.inf
     flag_disagreement(strata)
     if len(data.names) == 1:

@@ -13,7 +13,7 @@ import scipy.linalg
 
 from unskew.errors import ConvergenceError
 from unskew.records import Floats, Ints
-from unskew.records.arrays import count_pairs
+from unskew.records.design_weights import add_design
 from unskew.solve.log_linear import sum_log_linear
 
 _MAX_STEPS = 60
@@ -48,6 +48,7 @@ class LogLinearProblem:
     reference : index of the source with θ = 0.
     offset : (R, K) log of the other factors of ω, or None.
     ridge : λ of the penalty λ/2 Σ_k ‖θ_k‖², added to −Σ_i log q.
+    design : (R,) how often each row counts (design weights); None: once.
     """
 
     phi: Floats
@@ -58,12 +59,13 @@ class LogLinearProblem:
     reference: int
     offset: Floats | None
     ridge: float
+    design: Floats | None = None
 
     @cached_property
     def present_ck(self) -> Floats:
-        return count_pairs(self.cell, self.source, (self.n_cells, self.n_sources)).astype(
-            np.float64
-        )
+        code_r = self.cell * self.n_sources + self.source
+        count = add_design(code_r, self.design, self.n_cells * self.n_sources)
+        return count.reshape(self.n_cells, self.n_sources)
 
     def subset(self, at: Ints) -> LogLinearProblem:
         offset = None if self.offset is None else self.offset[at]
@@ -76,6 +78,7 @@ class LogLinearProblem:
             self.reference,
             offset,
             self.ridge * at.size / self.phi.shape[0],
+            None if self.design is None else self.design[at],
         )
 
 
@@ -179,7 +182,14 @@ def _evaluate(
     The letters are those of `unskew.solve.profile_likelihood`.
     """
     sums = sum_log_linear(
-        problem.phi, problem.offset, problem.source, problem.cell, u_ck, theta_kd, hessian=hessian
+        problem.phi,
+        problem.offset,
+        problem.source,
+        problem.cell,
+        u_ck,
+        theta_kd,
+        hessian=hessian,
+        design_r=problem.design,
     )
     value = sums.value + problem.ridge / 2 * float(np.square(theta_kd).sum())
     gradient = (

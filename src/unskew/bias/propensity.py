@@ -201,13 +201,15 @@ class Propensity(Bias):
         mean_k = own_means(log_offset_rk[train], source_r, one_cell_r, 1)[0]
         own_r = log_offset_rk[train, source_r] - mean_k[source_r]
         weight_r = np.exp(-(own_r - own_r.min()))
+        if data.design is not None:
+            weight_r = weight_r * data.design[train]
         total_k = np.bincount(source_r, weights=weight_r, minlength=data.n_sources)
         code_of_class = np.argsort(data.names)
         model = _fit_classifier(
             self._make_classifier(data.seed),
             x,
             name_ranks(data)[source_r],
-            weight_r if log_offset_rk.any() else None,
+            weight_r if log_offset_rk.any() or data.design is not None else None,
         )
         return _Classifier(
             model, np.log(total_k), reference, data.n_cells, self.floor, code_of_class
@@ -251,6 +253,7 @@ def _train_logistic(
         reference,
         log_offset_rk[train] if log_offset_rk.any() else None,
         ridge,
+        None if data.design is None else data.design[train],
     )
     begin = None if before is None else before.theta_kd
     return _Logistic(fit_log_linear(problem, begin, data.seed).theta)
@@ -286,7 +289,8 @@ def _fit_classifier(model: Any, x: Floats, source: Ints, weight: Floats | None) 
         return model.fit(x, source, sample_weight=weight)
     except TypeError as error:
         raise ConfigError(
-            "in a product the classifier of Propensity must take sample_weight; "
+            "in a product, and with design weights, the classifier of Propensity must take "
+            "sample_weight; "
             f"{type(model).__name__} does not ({error}).",
             option="classifier",
             value=type(model).__name__,

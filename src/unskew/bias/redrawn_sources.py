@@ -11,7 +11,8 @@ parameters η = (u, θ) move by one Newton step, and the residuals with them:
 with score and information I as in `unskew.solve.profile_likelihood`. That is what a new draw and a
 new fit give, up to terms of order 1/n, without any fit. Images of one group come from one source,
 and how alike they are is not part of the model: there e*_ik is the observed residual with a random
-sign for each group (a multiplier bootstrap).
+sign for each group (a multiplier bootstrap). So it is with design weights d_i, by which every sum
+over images is weighted: given an image that was drawn, q_i is not the chance of its source.
 
 Where some sources lack a column, the others are compared: given the image, and that it comes from
 one of the sources l in A, its source is k with probability q_ik/Σ_{l in A} q_il.
@@ -28,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.records import Floats, Ints
+from unskew.records.design_weights import add_design
 from unskew.solve.profile_likelihood import LinearDerivative, Profile
 
 Singles = npt.NDArray[np.float32]
@@ -58,7 +60,7 @@ class Sums:
 
     observed: Floats
     null: Singles = field(repr=False)
-    size: Ints
+    size: Floats
 
     def take(self, part: slice) -> Sums:
         """Return the sums of some functions."""
@@ -83,7 +85,9 @@ def sum_residuals(
 
     ``refit``: the parameters are those of other rows, and move to these by a Newton step.
     """
-    if group_r is not None and np.unique(group_r).size == group_r.size:
+    if profile.design is not None:
+        group_r = np.arange(profile.source.size) if group_r is None else group_r
+    elif group_r is not None and np.unique(group_r).size == group_r.size:
         group_r = None  # every image is by itself
     observed_kt = _observed(profile, compared_k, functions, refit)
     rows = _some_rows(profile, group_r, replicates * observed_kt[:-1].size, seed)
@@ -93,13 +97,15 @@ def sum_residuals(
     last = int(np.flatnonzero(compared_k)[-1])
     for at, residual_kbr in redraw.refitted():
         f_rt = functions(rows[at])
+        if part.design is not None:
+            f_rt = f_rt * part.design[at][:, None].astype(np.float32)
         for k, residual_br in residual_kbr.items():
             if k != last:
                 null_bkt[:, k] += residual_br @ f_rt
     # Residuals of an image sum to 0 over the sources.
     null_bkt[:, last] = -null_bkt.sum(axis=1)
     null_bkt *= np.float32(np.sqrt(profile.source.size / rows.size))
-    size_k = np.bincount(profile.source, minlength=compared_k.size) * compared_k
+    size_k = add_design(profile.source, profile.design, compared_k.size) * compared_k
     return Sums(observed_kt, null_bkt, size_k)
 
 
@@ -118,7 +124,7 @@ def _observed(
                 change_bk = change_bk + profile.derivative.block(at) @ step[1]
             mean_b = np.einsum("bk,bk->b", share_bk, change_bk)
             residual_bk -= share_bk * (change_bk - mean_b[:, None])
-        total_kt = total_kt + residual_bk.T @ functions(at)
+        total_kt = total_kt + profile.counted(at, residual_bk).T @ functions(at)
     return np.asarray(total_kt)
 
 
@@ -126,7 +132,7 @@ def _newton_step(profile: Profile) -> tuple[Floats, Floats]:
     """((C, K), (P,)) I⁻¹ Σ_i score_i."""
     score_ck, score_p = np.zeros(profile.u.shape), np.zeros(profile.n_parameters)
     for cell, at, q_bk in profile.blocks():
-        residual_bk = -profile.residuals(at, q_bk)
+        residual_bk = -profile.counted(at, profile.residuals(at, q_bk))
         score_ck[cell] += residual_bk.sum(axis=0)
         if profile.derivative is not None:
             score_p += profile.derivative.total(at, residual_bk)
@@ -199,7 +205,10 @@ class _Redraw:
         score_bck = np.zeros((self.replicates, *profile.u.shape))
         score_bp = np.zeros((self.replicates, profile.n_parameters))
         for cell, at, _, _, every in self._drawn():
-            for k, residual_br in every.items():
+            for k, drawn_br in every.items():
+                residual_br = drawn_br
+                if profile.design is not None:
+                    residual_br = drawn_br * profile.design[at].astype(np.float32)
                 score_bck[:, cell, k] += residual_br.sum(axis=1, dtype=np.float64)
                 self._add_scores(score_bp, at, k, residual_br)
         step_ckb, step_pb = profile.information.solve_columns(

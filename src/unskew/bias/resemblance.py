@@ -13,6 +13,7 @@ from unskew.bias.features import expand_features, is_numeric
 from unskew.bias.separation import ScoredImages, judge_separation
 from unskew.errors import DataError, UnskewWarning
 from unskew.records import Floats, Ints
+from unskew.records.design_weights import DESIGN_WEIGHT
 from unskew.records.levels import level_text
 from unskew.splits.folds import deal_folds
 
@@ -83,6 +84,7 @@ def compare_with_target(fitted: FittedBias, weight_r: Floats) -> Resemblance | N
     rng = np.random.default_rng(data.seed)
     pool_at = _thin(data.n_pool, weight_r, rng)
     target_at = rng.permutation(len(target))[:_MOST_ROWS]
+    design_m = _design_of_target(target)[target_at]
     x, group = _matrix(data.frame.iloc[pool_at], target.iloc[target_at], names)
     is_target = np.repeat([False, True], [pool_at.size, target_at.size])
     units = [np.unique(group[is_target == side]).size for side in (False, True)]
@@ -91,15 +93,18 @@ def compare_with_target(fitted: FittedBias, weight_r: Floats) -> Resemblance | N
         # seen it.
         return None
     weight = np.concatenate(
-        [weight_r[pool_at] / weight_r[pool_at].sum(), np.full(target_at.size, 1.0 / target_at.size)]
+        [weight_r[pool_at] / weight_r[pool_at].sum(), design_m / design_m.sum()]
     )
     even = np.concatenate([np.full(pool_at.size, 1.0 / pool_at.size), weight[is_target]])
     fold = deal_folds(group, is_target.astype(np.int64), _FOLDS, data.seed)
     odds = _held_out_odds(x, is_target, weight, fold, data.seed)
     auc = _weighted_auc(odds, is_target, weight)
-    unlike = float(np.mean(odds[is_target] > _UNLIKE_ODDS))
+    unlike = float(np.average(odds[is_target] > _UNLIKE_ODDS, weights=design_m))
     auc_before = _weighted_auc(_held_out_odds(x, is_target, even, fold, data.seed), is_target, even)
     both = (data.frame.iloc[pool_at], target.iloc[target_at])
+    design_n = None
+    if data.design is not None:
+        design_n = np.concatenate([data.design[pool_at], design_m / design_m.mean()])
     separation = judge_separation(
         fitted,
         ScoredImages(
@@ -109,6 +114,7 @@ def compare_with_target(fitted: FittedBias, weight_r: Floats) -> Resemblance | N
             weight,
             fold,
             group if any("group" in frame.columns for frame in both) else None,
+            design_n,
         ),
         data.seed,
     )
@@ -145,6 +151,13 @@ def _images_of_target(fitted: FittedBias) -> tuple[pd.DataFrame | None, bool]:
         return judge, judge is not None
     fitting = fitted.data.frame[fitted.data.source == sample]
     return (fitting if judge is None else pd.concat([judge, fitting], ignore_index=True)), False
+
+
+def _design_of_target(target: pd.DataFrame) -> Floats:
+    """(m,) the design weights of the target's images; ones where it has none."""
+    if DESIGN_WEIGHT not in target.columns or bool(target[DESIGN_WEIGHT].isna().any()):
+        return np.ones(len(target))
+    return target[DESIGN_WEIGHT].to_numpy(dtype=np.float64)
 
 
 def _readable(fitted: FittedBias, target: pd.DataFrame) -> list[str]:

@@ -20,6 +20,7 @@ import numpy as np
 from unskew.bias.fitting import profile_derivative
 from unskew.bias.redrawn_sources import Singles, sum_residuals
 from unskew.records import Floats, Ints
+from unskew.records.design_weights import add_design
 from unskew.solve.profile_likelihood import DenseDerivative, Profile
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class ScoredImages:
     weight : (m + t,) π of the pool's images.
     fold : (m + t,)
     group : (m + t,) code of each image's group; None without groups.
+    design : (m + t,) design weights; None without any.
     """
 
     frame: pd.DataFrame
@@ -60,6 +62,7 @@ class ScoredImages:
     weight: Floats
     fold: Ints
     group: Ints | None
+    design: Floats | None = None
 
 
 def judge_separation(fitted: FittedBias, images: ScoredImages, seed: int) -> Separation | None:
@@ -93,7 +96,7 @@ def judge_separation(fitted: FittedBias, images: ScoredImages, seed: int) -> Sep
         chance_r = part.memberships(np.arange(at.size))[:, target]
         from_pool = chance_r[~is_target].sum() / chance_r.sum()
         variance += float(null_b.var()) / from_pool**2
-        n_target += is_target.sum()
+        n_target += float(part.counted(np.flatnonzero(is_target), np.ones((1, 1))).sum())
     if not p_values:
         return None
     # An image of one fold and one of another are compared twice, once with each fold's classifier,
@@ -117,7 +120,7 @@ def _ranks(score_r: Floats, weight_r: Floats) -> Floats:
     return np.asarray((np.cumsum(mass) - mass / 2)[code_r])
 
 
-def _profile_of(fitted: FittedBias, images: ScoredImages) -> tuple[Profile, Ints, Any]:
+def _profile_of(fitted: FittedBias, images: ScoredImages) -> tuple[Profile, Floats, Any]:
     """Return the likelihood of the images' sources, in which the target's images are the last one.
 
     Also the number of images of each that its u belong to, and whether an image is in one of the
@@ -157,13 +160,14 @@ def _profile_of(fitted: FittedBias, images: ScoredImages) -> tuple[Profile, Ints
         np.maximum(cell_r, 0),
         derivative,
         penalty,
+        design=images.design,
     )
-    size_k = np.bincount(data.source, minlength=data.n_sources)[source_column]
+    size_k = data.size_k[source_column]
     return profile, size_k, (cell_r >= 0) & np.isfinite(log_rk).any(axis=1)
 
 
-def _at_these_sizes(profile: Profile, size_k: Ints) -> Profile:
+def _at_these_sizes(profile: Profile, size_k: Floats) -> Profile:
     """Move u, which belongs to ``size_k`` images of each source, to the numbers among the rows."""
-    own_k = np.bincount(profile.source, minlength=size_k.size)
+    own_k = add_design(profile.source, profile.design, size_k.size)
     with np.errstate(divide="ignore"):
         return replace(profile, u=profile.u + np.log(own_k / size_k))

@@ -12,7 +12,8 @@ import numpy as np
 from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.errors import ConfigError, DataError, UnskewWarning, first_few
 from unskew.records import Floats, Ints, Pool, Target
-from unskew.records.levels import codes_or_alone, text_levels
+from unskew.records.levels import text_levels
+from unskew.splits.folds import unit_codes
 from unskew.target.facts import (
     Distribution,
     cell_text,
@@ -94,11 +95,16 @@ class Strata(Bias):
 
 
 def stratify_for(
-    model: Strata, pool: Pool, target: Target | None, reference: pd.DataFrame | None
+    model: Strata,
+    pool: Pool,
+    target: Target | None,
+    reference: pd.DataFrame | None,
+    design_m: Floats | None = None,
 ) -> tuple[TargetStrata, Target]:
     """Find the pool's strata with their mass, and the target over the model's attributes alone.
 
-    ``reference``: the images of the target's sample or source that take part in the fit.
+    ``reference``: the images of the target's sample or source that take part in the fit;
+    ``design_m``: their design weights.
     """
     if target is None:
         raise ConfigError(
@@ -111,15 +117,17 @@ def stratify_for(
     if reference is None or target.kind not in ("sample", "source"):
         over = _restricted(model, target)
         return over.stratify(pool), over
-    over = _counted(model, pool, reference)
+    over = _counted(model, pool, reference, design_m)
     strata = over.stratify(pool)
-    if "group" not in reference.columns:
+    unit_m = unit_codes(reference)
+    if unit_m is None and design_m is None:
         return strata, over
-    # The shares vary as whole groups do.
+    # The shares vary as whole groups do, and as their design weights say.
     error = grouped_error(
         find_cells(reference, strata, over.bins),
-        codes_or_alone(reference["group"]),
+        np.arange(len(reference)) if unit_m is None else unit_m,
         strata.mass.size,
+        design_m,
     )
     return replace(strata, errors=(error,)), over
 
@@ -181,7 +189,7 @@ def _margin(fact: Distribution, by: Sequence[str]) -> Distribution | None:
     )
 
 
-def _counted(model: Strata, pool: Pool, frame: pd.DataFrame) -> Target:
+def _counted(model: Strata, pool: Pool, frame: pd.DataFrame, design_m: Floats | None) -> Target:
     """Count the attributes in the target's sample or source: a joint table with sampling error."""
     if model.by is None:
         raise ConfigError(
@@ -198,7 +206,7 @@ def _counted(model: Strata, pool: Pool, frame: pd.DataFrame) -> Target:
         if name not in bins:
             check_discrete(frame[name], name, f"Strata({list(model.by)}, bins={{{name!r}: […]}})")
     table = frame[list(model.by)].copy()
-    table["count"] = 1
+    table["count"] = 1 if design_m is None else design_m / design_m.sum()
     seen = pool.frame[list(model.by)].drop_duplicates()
     seen["count"] = 0
     return Target.table(

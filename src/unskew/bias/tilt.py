@@ -100,6 +100,7 @@ class Tilt(Bias):
             reference,
             log_offset_rk if log_offset_rk.any() else None,
             max(self.ridge, SMALLEST_RIDGE),
+            data.design,
         )
         # The fit is convex: where it begins costs time, not accuracy.
         alike = (
@@ -188,6 +189,7 @@ class FittedTilt(Factor):
             self.reference,
             log_offset_rk if log_offset_rk.any() else None,
             SMALLEST_RIDGE,
+            data.design,
         )
         fit = fit_log_linear(problem, self.theta, data.seed)
         return replace(self, theta=fit.theta, ridge=SMALLEST_RIDGE)

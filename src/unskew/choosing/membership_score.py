@@ -15,6 +15,7 @@ import numpy.typing as npt
 from unskew.errors import DataError
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.records.arrays import log_sums
+from unskew.records.design_weights import DESIGN_WEIGHT, scale_design_weights
 from unskew.splits.folds import deal_folds, join_units, tell_copies, unit_codes
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class Folds:
     fold : (R,) fold of every row.
     n_folds : F.
     scored : (R,) False for images outside the target's scope, which say nothing of it.
+    design : (R,) design weights, mean 1 in each source; None without any.
     """
 
     pool: Pool
@@ -51,6 +53,7 @@ class Folds:
     fold: Ints = field(repr=False)
     n_folds: int
     scored: npt.NDArray[np.bool_] = field(repr=False)
+    design: Floats | None = field(repr=False, default=None)
 
     def split(self) -> Iterator[tuple[Pool, Target | None, Ints]]:
         """Yield, for every fold, pool and target without it, and the rows of the fold."""
@@ -89,20 +92,30 @@ class MembershipScore:
         for rows that are not scored.
     outside : share of the scored rows that are outside their own source's fitted support.
     fold_mean : (F,) mean of ``value`` in each fold.
+    design : (R,) the design weights that means are weighted by; None without any.
     """
 
     value: Floats = field(repr=False)
     outside: float
     fold_mean: Floats
+    design: Floats | None = field(repr=False, default=None)
 
     @property
     def mean(self) -> float:
-        return float(np.nanmean(self.value))
+        return _mean(self.value, self.design)
 
     @property
     def stderr(self) -> float:
         """Standard error over folds, sd of the fold means/√F."""
         return float(self.fold_mean.std(ddof=1) / np.sqrt(self.fold_mean.size))
+
+
+def _mean(value_r: Floats, design_r: Floats | None) -> float:
+    """Average the scored rows, each counted by its design weight."""
+    scored = ~np.isnan(value_r)
+    return float(
+        np.average(value_r[scored], weights=None if design_r is None else design_r[scored])
+    )
 
 
 def make_folds(pool: Pool, target: Target | None, n_folds: int, seed: int) -> Folds:
@@ -122,6 +135,11 @@ def make_folds(pool: Pool, target: Target | None, n_folds: int, seed: int) -> Fo
         )
         source_r = np.concatenate([source_r, np.full(len(sample), len(names))])
         names.append("the target's sample")
+    design_r = None
+    if DESIGN_WEIGHT in frame.columns:
+        # Where the pool or the sample has none, all of its images have the same.
+        frame = frame.fillna({DESIGN_WEIGHT: 1.0})
+        design_r = scale_design_weights(frame[DESIGN_WEIGHT].to_numpy(), source_r, tuple(names))
     unit_r = find_fold_units(frame)
     pairs = np.unique(np.column_stack([source_r, unit_r]), axis=0)
     units_k = np.bincount(pairs[:, 0], minlength=len(names))
@@ -152,7 +170,8 @@ def make_folds(pool: Pool, target: Target | None, n_folds: int, seed: int) -> Fo
         unit_r,
         fold_r,
         n_folds,
-        _in_scope(pool, target, source_r.size),
+        _in_scope(pool, target, source_r.size) & (True if design_r is None else design_r > 0),
+        design_r,
     )
 
 
@@ -192,8 +211,18 @@ def score_memberships(model: Bias, folds: Folds, *, seed: int = 0) -> Membership
     value_r = np.where(
         folds.scored, np.log((1.0 - DELTA) * own_r + DELTA * share_k[folds.source]), np.nan
     )
-    fold_mean = np.array([np.nanmean(value_r[folds.fold == fold]) for fold in range(folds.n_folds)])
-    return MembershipScore(value_r, float(np.mean(own_r[folds.scored] == 0.0)), fold_mean)
+    design_r = folds.design
+    in_fold = [folds.fold == fold for fold in range(folds.n_folds)]
+    fold_mean = np.array(
+        [_mean(value_r[at], None if design_r is None else design_r[at]) for at in in_fold]
+    )
+    outside = float(
+        np.average(
+            own_r[folds.scored] == 0.0,
+            weights=None if design_r is None else design_r[folds.scored],
+        )
+    )
+    return MembershipScore(value_r, outside, fold_mean, design_r)
 
 
 def paired_difference(
@@ -208,12 +237,13 @@ def paired_difference(
     """
     difference_r = better.value - other.value
     scored = ~np.isnan(difference_r)
-    mean = float(difference_r[scored].mean())
+    count_m = np.ones(int(scored.sum())) if better.design is None else better.design[scored]
+    mean = float(np.average(difference_r[scored], weights=count_m))
     fold_difference = better.fold_mean - other.fold_mean
     over_folds = float(fold_difference.std(ddof=1) / np.sqrt(fold_difference.size))
     _, unit = np.unique(unit_r[scored], return_inverse=True)
-    total_u = np.bincount(unit, weights=difference_r[scored] - mean)
-    over_units = float(np.sqrt(np.sum(np.square(total_u))) / np.count_nonzero(scored))
+    total_u = np.bincount(unit, weights=count_m * (difference_r[scored] - mean))
+    over_units = float(np.sqrt(np.sum(np.square(total_u))) / count_m.sum())
     return mean, max(over_folds, over_units)
 
 
@@ -252,7 +282,7 @@ def _u(fitted: FittedBias) -> Floats:
     """Return (K,) u; with strata Ω_k = 1, hence u_k = log n_k."""
     if fitted.strata is None:
         return np.asarray(fitted.profile.u[0])
-    return np.asarray(np.log(np.bincount(fitted.data.source, minlength=fitted.data.n_sources)))
+    return np.asarray(np.log(fitted.data.size_k))
 
 
 def _rows_with_seen_levels(fitted: FittedBias, frame: pd.DataFrame) -> npt.NDArray[np.bool_]:

@@ -11,7 +11,9 @@ import scipy.special
 
 from unskew.errors import UnskewError
 from unskew.records import Floats, Pool, Target, Weights
+from unskew.records.design_weights import DESIGN_WEIGHT
 from unskew.records.levels import text_levels
+from unskew.splits.folds import unit_codes
 from unskew.target.facts import cell_text
 from unskew.weigh.uncertainty import weighted_mean
 
@@ -130,20 +132,23 @@ def _means_of_reference(pool: Pool, target: Target, columns: Sequence[str]) -> I
         if reference.sample is not None
         else pool.frame[pool.frame["source"] == reference.source]
     )
-    n_effective = _effective_size(frame)
+    count_m = _counts(frame)
+    frame, count_m = frame[count_m > 0], count_m[count_m > 0]
+    n_effective = _effective_size(frame, count_m)
     for name in _shared_columns(pool, frame, columns):
         if is_numeric(pool.frame[name]) and name != "label":
             value = frame[name].to_numpy(dtype=np.float64)
             yield Fact(
                 f"mean of {name}",
                 pool.frame[name].to_numpy(np.float64),
-                float(value.mean()),
-                float(value.std() / np.sqrt(n_effective)),
+                (mean := float(np.average(value, weights=count_m))),
+                float(np.sqrt(np.average(np.square(value - mean), weights=count_m) / n_effective)),
             )
             continue
         levels, code = text_levels(pool.frame[name], name)
         seen, own = text_levels(frame[name], name)
-        share = dict(zip(seen, np.bincount(own, minlength=len(seen)) / own.size, strict=True))
+        count_l = np.bincount(own, weights=count_m, minlength=len(seen))
+        share = dict(zip(seen, count_l / count_m.sum(), strict=True))
         for at in np.argsort(-np.bincount(code), kind="stable")[:_MOST_FACTS]:
             p = float(share.get(levels[at], 0.0))
             yield Fact(
@@ -181,11 +186,18 @@ def _shared_columns(pool: Pool, reference: pd.DataFrame, columns: Sequence[str])
     return list(dict.fromkeys([*complete(["label"]), *(complete(columns) or numbers())]))
 
 
-def _effective_size(frame: pd.DataFrame) -> float:
-    """Compute Kish's effective size, images of one group counting as one."""
-    if "group" not in frame.columns:
-        return float(len(frame))
-    return float(len(frame)) ** 2 / float(np.square(frame["group"].value_counts()).sum())
+def _counts(frame: pd.DataFrame) -> Floats:
+    """(m,) how often each image of the reference counts: its design weight, or 1."""
+    if DESIGN_WEIGHT not in frame.columns:
+        return np.ones(len(frame))
+    return frame[DESIGN_WEIGHT].to_numpy(dtype=np.float64)
+
+
+def _effective_size(frame: pd.DataFrame, count_m: Floats) -> float:
+    """Compute Kish's effective size; images of one group, and copies, count as one."""
+    unit_m = unit_codes(frame)
+    total_u = count_m if unit_m is None else np.bincount(unit_m, weights=count_m)
+    return float(count_m.sum() ** 2 / np.square(total_u).sum())
 
 
 def distance_to_target(weights: Weights, facts: Sequence[Fact]) -> TargetDistance | None:

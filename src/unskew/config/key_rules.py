@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from unskew.config.sections import LearnSection
 
 
+def setting(takes: str, meaning: str, default: Any = None, **limits: Any) -> Any:
+    """Define a key: what it takes, in the words that follow "expected", and what it is for."""
+    return Field(default, title=takes, description=meaning, **limits)
+
+
 def _check_file_name_rule(rule: Any) -> Any:
     """Check a regular expression on the file name, if the rule is one."""
     if not isinstance(rule, dict):

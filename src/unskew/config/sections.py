@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from unskew.config.key_rules import ColumnRule, Share, SplitRule, Text
+from unskew.config.key_rules import ColumnRule, Share, SplitRule, Text, setting
 from unskew.represent.decode import MAX_PIXELS
 from unskew.sources.readers import SETTINGS
 
@@ -32,11 +32,6 @@ TARGET_KINDS: dict[str, tuple[str, ...]] = {
     "source": ("holdout",),
     "predictions": _OF_MASSES,
 }
-
-
-def setting(takes: str, meaning: str, default: Any = None, **limits: Any) -> Any:
-    """Define a key: what it takes, in the words that follow "expected", and what it is for."""
-    return Field(default, title=takes, description=meaning, **limits)
 
 
 def kind_of(settings: Any, kinds: Mapping[str, Any]) -> str | None:
@@ -125,6 +120,11 @@ class SourcesSection(Section):
         'The column that says train, validation or test; `"folder"`: the first subfolder says it; '
         '`{ file = "splits.csv" }`: a table of id and split, as `unskew split` writes it. Bias '
         "models are fitted on train; every split gets weights of its own.",
+    )
+    design_weight: Text | None = setting(
+        _COLUMN,
+        "Inverse chances with which sources drew their images, up to a factor of the source; 0 "
+        "leaves an image out. Without it the column `design_weight`, if there is one.",
     )
     path: Text | None = setting(
         _COLUMN, "The manifest's column of paths. Without it `path`, `file_name` or `filename`."

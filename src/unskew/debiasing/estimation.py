@@ -14,6 +14,7 @@ import numpy as np
 from unskew.errors import ConvergenceError, CoverageError, DataError, OverlapError, UnskewWarning
 from unskew.records import Floats, Ints, Pool, Target, Weights
 from unskew.records.arrays import log_sum, log_sums
+from unskew.records.design_weights import DESIGN_WEIGHT
 from unskew.records.levels import codes_or_alone
 from unskew.target.facts import Distribution
 from unskew.target.mass_covariance import redrawn_fact
@@ -22,6 +23,7 @@ from unskew.weigh.count_covariance import counted_error
 from unskew.weigh.estimated_omega import EstimatedRows
 
 if TYPE_CHECKING:
+    from unskew.bias.base import BiasData
     from unskew.bias.fitted import FittedBias
     from unskew.bias.resemblance import Resemblance
     from unskew.debiasing.outcome_model import OutcomePredictions
@@ -35,7 +37,7 @@ class FittedWeights(NamedTuple):
     Attributes
     ----------
     weight : (number of pool rows in the fit,) π.
-    log_total : log Z of π_i = 1/(Z Σ_{k kept} e^{u_k} ω_ik).
+    log_total : log Z of π_i = d_i/(Z Σ_{k kept} e^{u_k} ω_ik), d_i = 1 without design weights.
     log_normalizer : (K,) log Ω̂ of the pool's sources.
     """
 
@@ -50,19 +52,24 @@ def evaluate_fitted(fitted: FittedBias) -> FittedWeights:
     if fitted.strata is not None:
         return FittedWeights(_stratified(fitted, log_v), 0.0, np.zeros(len(fitted.names)))
     data, profile, n = fitted.data, fitted.profile, fitted.data.n_pool
-    log_total = log_sum(log_v)
+    log_counted = log_v + _log_design(data, slice(n))
+    log_total = log_sum(log_counted)
     # Ω_k = n_k e^{−u_k}/Σ_i v_i over all rows, those of the target's sample included.
-    log_all = log_v
+    log_all = log_counted
     if data.sample is not None:
         log_pool = -np.logaddexp(
             -log_v, profile.log_omega[:n, data.sample] + profile.u[0, data.sample]
         )
         log_all = np.concatenate([log_pool, -log_sums(profile.log_omega[n:] + profile.u[0])])
-    size_k = np.bincount(data.source, minlength=data.n_sources)
-    log_normalizer_k = np.log(size_k) - profile.u[0] - log_sum(log_all)
+        log_all = log_all + _log_design(data, slice(None))
+    log_normalizer_k = np.log(data.size_k) - profile.u[0] - log_sum(log_all)
     return FittedWeights(
-        np.exp(log_v - log_total), log_total, log_normalizer_k[: len(fitted.names)]
+        np.exp(log_counted - log_total), log_total, log_normalizer_k[: len(fitted.names)]
     )
+
+
+def _log_design(data: BiasData, rows: slice) -> Floats | float:
+    return 0.0 if data.design is None else np.asarray(np.log(data.design[rows]))
 
 
 def _log_inverse_density(fitted: FittedBias) -> Floats:
@@ -102,6 +109,7 @@ def estimated_rows(fitted: FittedBias, weight_r: Floats) -> EstimatedRows:
         replace(fitted.profile, solved=None),
         np.arange(data.n_sources) != data.sample,
         () if fitted.strata is None else _mass_errors(fitted.strata.target),
+        data.design,
     )
 
 
@@ -342,6 +350,9 @@ class Estimation:
         # copies of an image do.
         drawn[COPY_OF], drawn[FOLD_GROUP] = drawn["id"], data.fold_group[at]
         drawn["id"] = np.arange(at.size)
+        drawn = drawn.drop(columns=DESIGN_WEIGHT, errors="ignore")
+        if data.design is not None:
+            drawn[DESIGN_WEIGHT] = data.design[at]
         if "group" in drawn.columns:
             group_r = codes_or_alone(data.frame["group"])
             drawn["group"] = group_r[at] + _copy_number(at) * (int(group_r.max()) + 1)

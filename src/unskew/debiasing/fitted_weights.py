@@ -11,6 +11,7 @@ from unskew.debiasing.estimation import Estimation, FittedWeights, estimated_row
 from unskew.errors import CoverageError, first_few
 from unskew.records import Floats, Ints, Overlap, Pool, Solution, Status, Weights
 from unskew.records.arrays import count_pairs, log_sum, log_sums
+from unskew.records.design_weights import add_design
 from unskew.solve.link_error import LinkError, covariance_root, expected_move
 from unskew.solve.normalizers import overlap_of_cells
 from unskew.solve.options import Options, SolverOptions, read_options
@@ -100,11 +101,12 @@ def _link_error_of_cell(fitted: FittedBias, weight_r: Floats, cell: int) -> Link
     """Compute the target mass that errors of the normalizers of one stratum move within it."""
     data, profile = fitted.data, fitted.profile
     at = np.flatnonzero(data.cell == cell)
-    size_k = np.bincount(data.source[at], minlength=data.n_sources)
+    own_design = None if data.design is None else data.design[at]
+    size_k = add_design(data.source[at], own_design, data.n_sources)
     present = np.flatnonzero(size_k)
     laplacian_kk = profile.information.h_ckk[cell][np.ix_(present, present)]
     root_kj = np.zeros((data.n_sources, present.size - 1))
-    root_kj[present] = covariance_root(laplacian_kk, size_k[present].astype(np.float64))
+    root_kj[present] = covariance_root(laplacian_kk, size_k[present])
     return expected_move(lambda: iter([_kept_memberships(fitted, weight_r, at)]), root_kj)
 
 
@@ -169,11 +171,14 @@ def _judge_weights(weights: Weights, fitted: FittedBias) -> Overlap:
         return overlap
     unit_t = None if data.unit is None else data.unit[data.n_pool :][is_covered_t]
     log_t = log_r[data.n_pool :][is_covered_t]
-    return judge_sample(overlap, log_r[: data.n_pool], log_t, unit_r, unit_t)
+    design_t = None if data.design is None else data.design[data.n_pool :][is_covered_t]
+    return judge_sample(overlap, log_r[: data.n_pool], log_t, unit_r, unit_t, design_t)
 
 
 def _log_weights(fitted: FittedBias, weight_r: Floats) -> Floats:
     """Compute (R,) the logarithm of the weight that each row has, or would have in the pool.
+
+    That is with design weight 1.
 
     An image of the target's sample would weigh as much as one of the pool with its ω and stratum;
     infinitely much where no source selects it, or its stratum is not in the pool.
@@ -184,6 +189,8 @@ def _log_weights(fitted: FittedBias, weight_r: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         log_v = -log_sums(profile.log_omega[:, kept] + profile.u[data.cell, kept])
         scale_r = np.log(weight_r) - log_v[: data.n_pool]
+        if data.design is not None:
+            scale_r -= np.log(data.design[: data.n_pool])
     scale_c = np.full(data.n_cells, -np.inf)
     np.maximum.at(scale_c, data.cell[: data.n_pool], scale_r)
     with np.errstate(invalid="ignore"):
@@ -209,7 +216,8 @@ def _check_coverage(fitted: FittedBias, max_uncovered: float) -> None:
             levels=list(levels),
         )
     log_rk = fitted.profile.log_omega[data.n_pool :, : len(fitted.names)]
-    share = float(np.mean(np.isneginf(log_rk).all(axis=1)))
+    design_m = None if data.design is None else data.design[data.n_pool :]
+    share = float(np.average(np.isneginf(log_rk).all(axis=1), weights=design_m))
     if share > max_uncovered:
         raise CoverageError(
             f"{share:.1%} of the target's images are where no source selects anything (omega is 0 "
@@ -264,6 +272,7 @@ def weigh_fitted(
         unit=_units(pool, fitted),
         rows=solved.rows if solved is not None and fitted.omega_is_known else None,
         estimation=estimation,
+        design_weight=pool.design_weight,
     )
     return judge_target(weights, max_uncovered, check_sample=check_sample)
 
@@ -288,13 +297,16 @@ def _solve_fitted(fitted: FittedBias, seed: int, solver: SolverOptions) -> Weigh
     unit_r = data.unit if fitted.omega_is_known else None
     if fitted.profile.solved is not None and not solver:
         units = None if unit_r is None else (unit_r, np.unique(unit_r))
-        return weigh_solved(fitted.profile.solved, np.arange(data.source.size), units)
+        ids = np.arange(data.source.size)
+        return weigh_solved(fitted.profile.solved, ids, units, data.design)
     return solve_weights(
         fitted.profile.log_omega,
         data.source,
         log=True,
         names=data.names,
         group=unit_r,
+        design_weight=data.design,
+        is_scaled=True,
         start=fitted.profile.u[0] if read_options(solver).method == "newton" else None,
         rng=seed,
         **solver,
@@ -333,6 +345,8 @@ def _evaluate_solved(fitted: FittedBias, solved: Weights) -> FittedWeights | Non
     log_v = -np.log(sum_r) if scale_r is None else -np.log(sum_r) - scale_r
     log_v = log_v if solved.rows.inverse_n is None else log_v[solved.rows.inverse_n]
     log_v = log_v[: data.n_pool]
+    if data.design is not None:
+        log_v = log_v + np.log(data.design[: data.n_pool])
     log_total = log_sum(log_v)
     return FittedWeights(
         np.exp(log_v - log_total), log_total, solved.solution.log_normalizer[: data.sample]
@@ -345,7 +359,7 @@ def _estimation(
     data = fitted.data
     u_k = fitted.profile.u[0]
     if fitted.strata is not None:
-        u_k = np.log(np.bincount(data.source, minlength=data.n_sources))
+        u_k = np.log(data.size_k)
     rows = estimated_rows(fitted, evaluated.weight)
     return Estimation(pool, fitted, rows, u_k, evaluated.log_total, None, seed, max_uncovered)
 
@@ -395,8 +409,7 @@ def _link_error_of_pool(fitted: FittedBias, solved: Weights, evaluated: FittedWe
 def _known_solution(fitted: FittedBias) -> Solution:
     """Return Ω_k = 1: with strata there is nothing to solve."""
     data = fitted.data
-    size_k = np.bincount(data.source, minlength=data.n_sources)[: len(fitted.names)]
-    share_k = size_k / data.source.size
+    share_k = data.size_k[: len(fitted.names)] / data.size_k.sum()
     return Solution(
         names=fitted.names,
         share=share_k,

@@ -265,7 +265,8 @@ def weigh_splits(
     """Fit the bias model on train by `unskew.debias`, and weigh every split to the same target.
 
     In split s, π_i ∝ 1/Σ_k λ_k^s ω_k(z_i)/Ω_k: ω and Ω as fitted on train, λ_k^s the share of
-    source k in the split itself. With a `Strata` part λ and Ω are those within the stratum of the
+    source k in the split itself; design weights are scaled within the split and its sources. With a
+    `Strata` part λ and Ω are those within the stratum of the
     image, and weights are scaled so that each stratum has the target's mass; strata without images
     in the split are named with their mass, and the rest of the target is taken for 1. Facts: a
     split that is equal to train gets train's weights (except that `Propensity` judges the images it
@@ -382,7 +383,7 @@ def _with_others(
     whole = _whole_strata(pool, fitted)
     with _naming_split(train):
         lost = _check_uniform(fitted.target, whole, row_of[train])
-    fit = TrainFit(train, fitted, weights, whole)
+    fit = TrainFit(train, fitted, weights, whole, pool.design_weight)
     for name, row in row_of.items():
         if name != train:
             with _naming_split(name):
@@ -408,7 +409,8 @@ def _whole_strata(pool: Pool, fitted: FittedBias) -> TargetStrata | None:
         return None
     data = fitted.data
     reference = None if data.reference is None else data.frame[data.source == data.reference]
-    return stratify_for(part, pool, fitted.target, reference)[0]
+    design_m = None if data.design is None else data.design[data.source == data.reference]
+    return stratify_for(part, pool, fitted.target, reference, design_m)[0]
 
 
 def _check_uniform(

@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from unskew.errors import CoverageError, DataError, first_few
 from unskew.records import Floats, Ints, Pool, Weights
-from unskew.records.arrays import count_pairs, log_sums
+from unskew.records.arrays import log_sums
+from unskew.records.design_weights import add_design
 from unskew.target.facts import cell_text
 
 if TYPE_CHECKING:
@@ -51,12 +52,14 @@ class TrainFit:
     train : the split that the model was fitted on.
     fitted, weights : the model, and the weights of train.
     whole : the strata of all splits together; None without strata.
+    whole_design : (n,) the design weights in ``whole``; None without any.
     """
 
     train: str
     fitted: FittedBias
     weights: Weights
     whole: TargetStrata | None
+    whole_design: Floats | None = None
 
     def weigh(self, row: Ints, pool: Pool) -> SplitOutcome:
         """Weigh one split: its images ``pool``, and their rows in the pool of all splits."""
@@ -66,6 +69,10 @@ class TrainFit:
         log_nk = self._factors(pool.frame)
         zero: dict[str, int] = {}
         cell_n, unit_n = self._cells(row, zero)
+        design_n = pool.design_weight
+        if design_n is not None:
+            _count(zero, "design weight 0", design_n == 0)
+            cell_n[design_n == 0] = -1
         self._leave_out(pool, log_nk, source_n, cell_n, zero)
         kept = np.flatnonzero(cell_n >= 0)
         if not kept.size:
@@ -75,9 +82,12 @@ class TrainFit:
                 f"{self.train!r}, or drop it.",
                 count=0,
             )
-        part_m = unit_n[kept]
+        design_m = None if design_n is None else design_n[kept]
+        part_m = unit_n[kept] if design_m is None else unit_n[kept] * design_m
         if fitted.factors:
-            part_m = part_m * self._inverse_density(log_nk[kept], source_n[kept], cell_n[kept])
+            part_m = part_m * self._inverse_density(
+                log_nk[kept], source_n[kept], cell_n[kept], design_m
+            )
         weight_n = np.zeros(len(pool))
         weight_n[kept], uncovered = self._scaled(part_m, cell_n[kept])
         population = self._population(uncovered, source_n[kept])
@@ -104,7 +114,8 @@ class TrainFit:
     def _cells(self, row: Ints, zero: dict[str, int]) -> tuple[Ints, Floats]:
         """Return every image's stratum among those of train (−1: none) and its part of a unit.
 
-        Images without a stratum are counted in ``zero``.
+        The part is without its design weight, which is scaled within the split. Images without a
+        stratum are counted in ``zero``.
         """
         if self.whole is None or self.fitted.strata is None:
             return np.zeros(row.size, dtype=np.int64), np.ones(row.size)
@@ -114,14 +125,17 @@ class TrainFit:
         codes = [code_of.get(cell, -1) for cell in self.whole.strata]
         at_c = np.array([*codes, -1], dtype=np.int64)
         code_n = self.whole.code[row]
+        design_n = np.ones(row.size) if self.whole_design is None else self.whole_design[row]
         cell_n = at_c[code_n]
         massless_n = (cell_n >= 0) & (target.mass[cell_n] <= 0)
         by = " × ".join(target.by)
-        _count(zero, "outside the target", code_n < 0)
+        _count(zero, "outside the target", (code_n < 0) & (design_n > 0))
         _count(zero, f"{self.train} has no image of their {by}", (code_n >= 0) & (cell_n < 0))
         _count(zero, f"their {by} has no mass in the target", massless_n)
         cell_n[massless_n] = -1
-        return cell_n, self.whole.unit[row]
+        return cell_n, np.divide(
+            self.whole.unit[row], design_n, out=np.zeros(row.size), where=design_n > 0
+        )
 
     def _leave_out(
         self, pool: Pool, log_nk: Floats, source_n: Ints, cell_n: Ints, zero: dict[str, int]
@@ -161,14 +175,18 @@ class TrainFit:
         )
         cell_n[impossible_n] = -1
 
-    def _inverse_density(self, log_mk: Floats, source_m: Ints, cell_m: Ints) -> Floats:
+    def _inverse_density(
+        self, log_mk: Floats, source_m: Ints, cell_m: Ints, design_m: Floats | None
+    ) -> Floats:
         """Compute (m,) 1/Σ_k n_ck ω_k(z_i)/Ω_ck with the split's own counts n_ck.
 
         The largest of each stratum is 1, a factor that cancels.
         """
         log_omega_ck = self._log_normalizer_ck
         n_cells = self.fitted.data.n_cells
-        size_ck = count_pairs(cell_m, source_m, (n_cells, len(self.fitted.names)))
+        n_sources = len(self.fitted.names)
+        code_m = cell_m * n_sources + source_m
+        size_ck = add_design(code_m, design_m, n_cells * n_sources).reshape(n_cells, n_sources)
         with np.errstate(divide="ignore"):
             share_ck = np.where(size_ck > 0, np.log(size_ck) - log_omega_ck, -np.inf)
         log_v_m = -log_sums(log_mk + share_ck[cell_m])
@@ -186,11 +204,14 @@ class TrainFit:
         """
         fitted, data = self.fitted, self.fitted.data
         n_sources = len(fitted.names)
-        size_ck = count_pairs(data.cell, data.source, (data.n_cells, data.n_sources))
+        code_r = data.cell * data.n_sources + data.source
+        size_ck = add_design(code_r, data.design, data.n_cells * data.n_sources).reshape(
+            data.n_cells, data.n_sources
+        )
         u_ck = (
             fitted.profile.u
             if fitted.strata is None
-            else fitted.strata.log_factor + np.log(np.bincount(data.source))
+            else fitted.strata.log_factor + np.log(data.size_k)
         )
         with np.errstate(divide="ignore", invalid="ignore"):
             log_ck = (np.log(size_ck) - u_ck)[:, :n_sources]
@@ -199,6 +220,8 @@ class TrainFit:
             return np.where(unseen_ck, 0.0, log_ck)
         if unseen_ck.any():
             log_v_r = -log_sums(fitted.profile.log_omega + fitted.profile.u[data.cell])
+            if data.design is not None:
+                log_v_r = log_v_r + np.log(data.design)
             log_rk = self._factors(data.frame) + log_v_r[:, None]
             sum_ck = np.full(log_ck.shape, -np.inf)
             np.logaddexp.at(sum_ck, data.cell, log_rk)

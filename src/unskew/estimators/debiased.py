@@ -107,8 +107,9 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
             classes, also where they are numbers.
         source : (n,) the database of every image; None: all come from one.
         group : (n,) images of one group (patient, burst) are not independent.
-        sample_weight : (n,) design weights, multiplied with the debiasing weights; they do not
-            enter the fit of the bias model.
+        sample_weight : (n,) design weights: inverse chances with which the source drew the images.
+            They enter the fit of the bias model, and the weights contain them; 0 leaves an image
+            out.
         attributes : DataFrame (or dict of arrays) with columns that the bias model and the target
             may name and the model does not see.
         **fit_params : for ``fit`` of the inner estimator; with metadata routing enabled, what it
@@ -333,9 +334,9 @@ class DebiasedClassifier(ClassifierMixin, _Debiased):  # type: ignore[misc]
     It wraps any scikit-learn classifier, and fits it with debiasing weights.
 
     ``fit`` makes a `Pool` of X, y and source, computes π = `unskew.debias` (pool, bias, target),
-    and fits a clone of ``estimator`` with the weights n π_i (times ``sample_weight``). An estimator
-    that would ignore them is refused. ``score`` is scikit-learn's own, on the images it is shown;
-    ``target_score`` estimates the score on the target.
+    and fits a clone of ``estimator`` with the weights n π_i, which contain ``sample_weight``. An
+    estimator that would ignore them is refused. ``score`` is scikit-learn's own, on the images it
+    is shown; ``target_score`` estimates the score on the target.
 
     Parameters
     ----------
@@ -360,8 +361,8 @@ class DebiasedClassifier(ClassifierMixin, _Debiased):  # type: ignore[misc]
     estimator_ : the fitted inner estimator.
     weights_ : the debiasing `Weights`, with diagnosis and standard errors.
     calibration_ : what the moments did to them; None without moments.
-    sample_weight_ : (n,) the weights that the inner estimator learned from: debiasing × design
-        weights, calibrated.
+    sample_weight_ : (n,) the weights that the inner estimator learned from: debiasing weights, with
+        design weights in them, calibrated.
     source_names_ : names of the sources.
     classes_ : the classes.
     n_features_in_, feature_names_in_ : number of columns of X, and their names where they are all

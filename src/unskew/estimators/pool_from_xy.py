@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unskew.errors import DataError
-from unskew.records import Pool
+from unskew.records import Floats, Pool
 from unskew.records.pool_table import ROLES
 
 if TYPE_CHECKING:
@@ -47,13 +47,15 @@ class GivenImages:
         return int(shape[0])
 
 
-def pool_images(images: GivenImages, *, features: bool = True) -> Pool:
+def pool_images(
+    images: GivenImages, *, features: bool = True, design_n: Floats | None = None
+) -> Pool:
     """Make a pool of X, y and what goes with them.
 
     Columns: those of a DataFrame X, or x_0, x_1, … of an array; ``label``, or label_0, … for
-    several outputs; ``source``, ``group``, and the columns of ``attributes``. An X that is no table
-    (sparse, text, arrays of images) adds no columns. The ids are the column id of ``attributes``,
-    else the index of a DataFrame X where it is unique, else the row numbers.
+    several outputs; ``source``, ``group``, ``design_weight``, and the columns of ``attributes``. An
+    X that is no table (sparse, text, arrays of images) adds no columns. The ids are the column id
+    of ``attributes``, else the index of a DataFrame X where it is unique, else the row numbers.
     """
     import pandas as pd
 
@@ -62,6 +64,7 @@ def pool_images(images: GivenImages, *, features: bool = True) -> Pool:
     role = {
         "source": [ONE_SOURCE] * n if images.source is None else images.source,
         "group": images.group,
+        "design_weight": design_n,
     }
     columns = {
         name: _one_column(values, name, n, index)
@@ -180,8 +183,8 @@ def _check_names(where: str, frame: pd.DataFrame, taken: Sequence[str]) -> None:
     if twice:
         raise DataError(
             f"{where} has a column {twice[0]!r}, a name that is already taken: label is y, source "
-            "and group are arguments of their own, id is a column of attributes, and a column of "
-            "attributes must not be one of X. Rename it.",
+            "and group are arguments of their own, design_weight is sample_weight, id is a column "
+            "of attributes, and a column of attributes must not be one of X. Rename it.",
             option=where,
             column=twice[0],
         )

@@ -28,7 +28,8 @@ class TargetWeights:
     factor : (n,) g_i, such that Σ_i g_i π_i = 1; all 1 without design weights and moments.
     calibration : the account of the calibration; None without moments.
     moment : (n, m) the values whose means are known; m = 0 without moments.
-    design : Σ_i π_i d_i, the mean of the design weights d on the target; 1 without them.
+    design : the sum of ``sample_weight`` is n times this: the mean of the design weights d (without
+        bias and target Σ_i π_i d_i); 1 without them.
     """
 
     weights: Weights
@@ -44,9 +45,9 @@ class TargetWeights:
 
     @property
     def sample_weight(self) -> Floats:
-        """(n,) what a model learns from: n π_i d_i, d_i the design weights.
+        """(n,) what a model learns from: n π_i, which contains design weights, times their mean.
 
-        One source without moments passes d_i on unchanged.
+        One source without moments passes them on unchanged.
         """
         return self.weight * (self.factor.size * self.design)
 
@@ -92,15 +93,32 @@ def weigh_images(
     max_uncovered: float = 0.2,
     seed: int = 0,
 ) -> TargetWeights:
-    """Debias, multiply by the design weights, calibrate to the moments: in that order."""
+    """Debias with the design weights, and calibrate to the moments: in that order.
+
+    Without bias and target the design weights are the weights.
+    """
     n = len(images)
     design_n = _design_weights(images.sample_weight, n)
-    pool = None if bias is None and target is None and not moments else pool_images(images)
-    weights = (
-        _as_they_are(images, pool)
-        if bias is None and target is None
-        else _debias(pool, bias, target, max_uncovered, seed)
-    )
+    if bias is None and target is None:
+        pool = pool_images(images) if moments else None
+        weights, total = _as_they_are(images, pool), 1.0
+    else:
+        pool = pool_images(images, design_n=design_n)
+        weights = _debias(pool, bias, target, max_uncovered, seed)
+        # The weights contain the design weights; what is left of these is their sum.
+        total, design_n = 1.0 if design_n is None else float(design_n.mean()), None
+    return _calibrated(weights, design_n, total, moments, pool)
+
+
+def _calibrated(
+    weights: Weights,
+    design_n: Floats | None,
+    scale: float,
+    moments: Mapping[str, Any] | None,
+    pool: Pool | None,
+) -> TargetWeights:
+    """Multiply by design weights, and calibrate to the moments."""
+    n = weights.weight.size
     base_n = weights.weight if design_n is None else weights.weight * design_n
     total = float(base_n.sum())
     if not total > 0:
@@ -112,7 +130,7 @@ def weigh_images(
     if not moments:
         factor_n = np.ones(n) if design_n is None else design_n / total
         return TargetWeights(
-            weights, factor_n, None, np.empty((n, 0)), 1.0 if design_n is None else total
+            weights, factor_n, None, np.empty((n, 0)), scale if design_n is None else total
         )
     from unskew.weigh.calibrate import calibrate_weights
 
@@ -124,7 +142,7 @@ def weigh_images(
     )
     moment_nm = np.column_stack([value_n for value_n, _ in means.values()])
     return TargetWeights(
-        weights, factor_n, calibration, moment_nm, 1.0 if design_n is None else total
+        weights, factor_n, calibration, moment_nm, scale if design_n is None else total
     )
 
 

@@ -56,6 +56,7 @@ class Sampled:
     source: Codes = field(repr=False)
     weight: Floats = field(repr=False)
     unit: Ints | None = field(repr=False)
+    design_weight: Floats | None = field(repr=False, default=None)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _FEW_VALUES = 12
 _MOST_LEVELS = 500
 # Columns that no error message suggests.
-_NO_SUBGROUPS = ("id", "path", "content", "weight", "sample_weight", "y")
+_NO_SUBGROUPS = ("id", "path", "content", "design_weight", "weight", "sample_weight", "y")
 
 
 @dataclass(frozen=True, eq=False)

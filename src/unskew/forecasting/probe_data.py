@@ -242,7 +242,7 @@ def _column_matrix(frame: pd.DataFrame, features: list[str]) -> npt.NDArray[Any]
     from unskew.bias.features import expand_features, is_numeric, learn_column, read_numbers
 
     names = expand_features(frame, features, "the probe")
-    roles = ("label", "id", "source", "split", "path", "content")
+    roles = ("label", "id", "source", "split", "path", "content", "design_weight")
     leaking = [name for name in names if name in roles]
     if leaking:
         raise ConfigError(

@@ -250,6 +250,8 @@ class _Stage:
                 "according to the model it selects nothing of what the other sources show."
             )
         weight_m = np.exp(log_m - log_m.max())
+        if self.pool.design_weight is not None:
+            weight_m = weight_m * self.pool.design_weight[others]
         weight_m /= weight_m.sum()
         unit_m = self.data.take(others).unit
         return _Weighted(weight_m, lambda value_m: plain_mean(weight_m, value_m, unit_m), ())
@@ -298,7 +300,10 @@ class _Stage:
         right = {
             arm: (whole[arm].predict(here.X) == here.label).astype(np.float64) for arm in _ARMS
         }
-        even_j = np.full(judges.size, 1.0 / judges.size)
+        even_j = np.ones(judges.size)
+        if self.pool.design_weight is not None:
+            even_j = self.pool.design_weight[judges]
+        even_j = even_j / even_j.sum()
         judge = HitJudge(weighted.weight, weighted.mean, rest.label, rest.classes, rest.unit, deal)
         forecast = {
             arm.name: judge.forecast(arm.name, arm.weight, hits[arm.name], hits["naive"])

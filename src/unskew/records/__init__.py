@@ -5,6 +5,8 @@
   seeds.
 - ``content_keys``: numbers for the content of images, and units shuffled by them: the order of
   rows has no say.
+- ``design_weights``: what the sampling design of a source says about its own images: the weights
+  d, checked and scaled.
 - ``diagnostics``: how far the weights can be trusted: the test of fit, error bars, and
   sensitivity to c(z).
 - ``holm``: several tests of one model: p-values that stay right however many there are (Holm

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import short_name
-from unskew.records.arrays import Codes, Ints
+from unskew.records.arrays import Codes, Floats, Ints
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -110,7 +110,8 @@ class Pool:
     ----------
     frame : pandas DataFrame with the columns id, source (categorical), and where known label,
         group, split, path (of the image file, as the user writes it), content (a hash: the same
-        for exact copies); then attributes and features.
+        for exact copies), design_weight (the inverse of the chance with which the source drew the
+        image from its own frame, up to a factor; 0 leaves it out); then attributes and features.
     images : the pixels, one image for each row, read when they are needed; None for a table alone.
     set_aside : images that exist but cannot be used: id, source, path, reason. They are not in
         ``frame``. None: there are none.
@@ -135,6 +136,7 @@ class Pool:
         id: str | None = None,
         group: str | None = None,
         split: str | None = None,
+        design_weight: str | None = None,
     ) -> Pool:
         """Make a pool of a table, given the names of its columns; they are renamed to their roles.
 
@@ -143,13 +145,13 @@ class Pool:
         """
         from unskew.records.pool_table import pool_from_frame
 
-        return pool_from_frame(frame, source, label, id, group, split)
+        return pool_from_frame(frame, source, label, id, group, split, design_weight)
 
     @classmethod
     def from_arrays(
         cls, source: Any, label: Any = None, *, images: Any = None, **columns: Any
     ) -> Pool:
-        """Make a pool of arrays, one for each column (id, group and split among them).
+        """Make a pool of arrays, one for each column (id, group, split, design_weight among them).
 
         ``x`` of shape (n, d) becomes the columns x_0, x_1, … ``images``: the pixels, an array
         (n, height, width[, channels]) or a sequence of arrays, Pillow images or encoded bytes.
@@ -183,12 +185,13 @@ class Pool:
     def from_manifest(cls, manifest: Any, **settings: Any) -> Pool:
         """Read the images that a table lists (CSV, TSV, JSONL, Parquet, COCO); or ``{name: table}``
 
-        The settings are columns (source, label, id, group, split, path), root, images,
-        allow_outside, label_separator, delimiter; see `unskew.sources.manifest.read_manifest`.
+        The settings are columns (source, label, id, group, split, path, design_weight), root,
+        images, allow_outside, label_separator, delimiter; see
+        `unskew.sources.manifest.read_manifest`.
         """
-        from unskew.sources.readers import reader_of
+        from unskew.sources.readers import read_named
 
-        return reader_of("manifest")(manifest, **settings)
+        return read_named("manifest", manifest, **settings)
 
     @classmethod
     def from_coco(cls, file: Any, **settings: Any) -> Pool:
@@ -229,9 +232,9 @@ class Pool:
 
         See `unskew.sources.huggingface`.
         """
-        from unskew.sources.readers import reader_of
+        from unskew.sources.readers import read_named
 
-        return reader_of("huggingface")(dataset, **settings)
+        return read_named("huggingface", dataset, **settings)
 
     def take(self, rows: Any) -> Pool:
         """Return the images of these rows (positions, or a mask), in this order.
@@ -278,6 +281,19 @@ class Pool:
     def source(self) -> Codes:
         """(n,) code of each image's source, an index into ``names``."""
         return np.asarray(self.frame["source"].cat.codes, dtype=np.int32)
+
+    @cached_property
+    def design_weight(self) -> Floats | None:
+        """(n,) design weights, mean 1 over the images of each source that have one above 0.
+
+        None where there are none, or all images of a source have the same: that says nothing.
+        """
+        from unskew.records.design_weights import DESIGN_WEIGHT, scale_design_weights
+
+        if DESIGN_WEIGHT not in self.frame.columns:
+            return None
+        design_n = self.frame[DESIGN_WEIGHT].to_numpy()
+        return scale_design_weights(design_n, self.source, self.names)
 
     @property
     def sizes(self) -> Ints:

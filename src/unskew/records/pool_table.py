@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unskew.errors import DataError, did_you_mean, first_few
 from unskew.records import Pool
+from unskew.records.design_weights import (
+    DESIGN_WEIGHT,
+    check_design_weights,
+    scale_design_weights,
+)
 from unskew.records.levels import text_levels
 from unskew.records.pool import Images
 
@@ -16,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 # The columns every stage knows by name, in the order in which a pool's table shows them.
-ROLES = ("id", "source", "label", "group", "split", "path", "content")
+ROLES = ("id", "source", "label", "group", "split", "path", "content", "design_weight")
 SET_ASIDE = ("id", "source", "path", "reason")
 
 
@@ -27,9 +33,11 @@ def pool_from_frame(
     id: str | None,
     group: str | None,
     split: str | None,
+    design_weight: str | None = None,
 ) -> Pool:
     """Rename the columns to their roles; a column already named like a role has that role."""
     named = {"id": id, "source": source, "label": label, "group": group, "split": split}
+    named["design_weight"] = design_weight
     _check_columns(frame)
     renamed: dict[str, str] = {}
     for role, column in named.items():
@@ -166,10 +174,33 @@ def checked_frame(frame: pd.DataFrame) -> pd.DataFrame:
     for role in ("source", "group"):
         _check_present(frame, role)
     names, code_n = text_levels(frame["source"], "source")
+    if DESIGN_WEIGHT in frame.columns:
+        check_design_weights(frame)
+        scale_design_weights(frame[DESIGN_WEIGHT].to_numpy(), code_n, tuple(names))
     # A new index, so that rows are found by position or by id, never by the user's index.
     checked = frame.reset_index(drop=True)
     checked["source"] = pd.Categorical.from_codes(code_n, categories=pd.Index(names))
     return checked
+
+
+def name_design_weight(pool: Pool, column: str) -> Pool:
+    """Give a column of the pool the role of the design weight."""
+    if column == DESIGN_WEIGHT and column in pool.frame.columns:
+        return pool
+    if column not in pool.frame.columns or DESIGN_WEIGHT in pool.frame.columns:
+        raise DataError(
+            f"{column!r} was named as the design weight of the images, but "
+            + (
+                f"the table also has a column {DESIGN_WEIGHT!r}. Drop or rename one of the two."
+                if DESIGN_WEIGHT in pool.frame.columns
+                else f"there is no such column; the columns are {first_few(pool.attributes, 12)}."
+                f"{did_you_mean(column, pool.attributes)}"
+            ),
+            column=column,
+            option=DESIGN_WEIGHT,
+            columns=[str(name) for name in pool.frame.columns],
+        )
+    return replace(pool, frame=pool.frame.rename(columns={column: DESIGN_WEIGHT}))
 
 
 def check_image_count(pool: Pool) -> None:

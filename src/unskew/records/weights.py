@@ -154,6 +154,8 @@ class Weights:
         where every image is independent; by default the groups.
     rows : ω as the solver reads it (not a copy: don't change ω afterwards); the uncertainty methods
         read memberships from it.
+    design_weight : (n,) d_i, mean 1 over the images of each source with d > 0; None without design
+        weights. ``weight`` contains them.
     estimation : how ω was estimated, if `unskew.debias` did; errors then account for it. None where
         ω was handed in.
     """
@@ -169,6 +171,7 @@ class Weights:
     unit: npt.NDArray[np.int64] | None = None
     rows: Any = None
     estimation: Estimation | None = None
+    design_weight: Floats | None = None
 
     def __post_init__(self) -> None:
         if self.unit is None:

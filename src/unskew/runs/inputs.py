@@ -16,6 +16,7 @@ from unskew.errors import ConfigError, first_few
 from unskew.files.atomic import may_write
 from unskew.files.fingerprints import find_versions, fingerprint_file, fingerprint_pool
 from unskew.records import Pool, Target
+from unskew.records.pool_table import name_design_weight
 from unskew.represent.feature_cache import hash_images
 from unskew.represent.pool_features import represent_images
 from unskew.sources.readers import read_sample, read_sources
@@ -102,6 +103,9 @@ def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
     sample = None
     if "sample" in settings:
         sample = read_sample(settings["sample"], config.folder, images=pool.images is not None)
+        own = config.sources.design_weight
+        if own is not None and own in sample.frame.columns:
+            sample = name_design_weight(sample, own)
     pools: Sequence[Pool] = [pool] if sample is None else [pool, sample]
     if pool.images is not None:
         pools = _represented(config, pools, progress)

@@ -44,12 +44,13 @@ def sum_log_linear(
     theta_kd: Floats,
     *,
     hessian: bool = True,
+    design_r: Floats | None = None,
 ) -> LogLinearSums:
-    """Sum over the images in one pass, on all cores."""
+    """Sum over the images in one pass, on all cores; image i counts ``design_r[i]`` times."""
     n_sources, n_features = theta_kd.shape
-    if n_sources * (n_features + 1) <= _FEW_COLUMNS:
+    if n_sources * (n_features + 1) <= _FEW_COLUMNS and design_r is None:
         return _compiled_sums(phi_rd, offset_rk, source_r, cell_r, u_ck, theta_kd, hessian)
-    return _product_sums(phi_rd, offset_rk, source_r, cell_r, u_ck, theta_kd, hessian)
+    return _product_sums(phi_rd, offset_rk, source_r, cell_r, u_ck, theta_kd, hessian, design_r)
 
 
 def _compiled_sums(
@@ -110,6 +111,7 @@ def _product_sums(
     u_ck: Floats,
     theta_kd: Floats,
     hessian: bool,
+    design_r: Floats | None,
 ) -> LogLinearSums:
     """Sum by matrix products: Σ_i (q_i ⊗ φ_i)(q_i ⊗ φ_i)ᵀ stratum by stratum."""
     (n_cells, n_sources), width = u_ck.shape, theta_kd.shape[1] + 1
@@ -130,13 +132,16 @@ def _product_sums(
                 )
                 sum_b = log_sums(logit_bk)
                 row_b = np.arange(at.size)
-                value += float((sum_b - logit_bk[row_b, source_r[at]]).sum())
+                d_b = np.ones(at.size) if design_r is None else design_r[at]
+                value += float(d_b @ (sum_b - logit_bk[row_b, source_r[at]]))
                 q_bk = np.exp(logit_bk - sum_b[:, None])
+                counted_bj = d_b[:, None] * phi_bj
                 if total is not None:
                     z_bm = (q_bk[:, :, None] * phi_bj[:, None, :]).reshape(at.size, -1)
-                    total[cell] -= (z_bm.T @ z_bm).reshape(total.shape[1:])
+                    counted_bm = (q_bk[:, :, None] * counted_bj[:, None, :]).reshape(at.size, -1)
+                    total[cell] -= (counted_bm.T @ z_bm).reshape(total.shape[1:])
                     for k in range(n_sources):
-                        total[cell, k, :, k, :] += (q_bk[:, k, None] * phi_bj).T @ phi_bj
+                        total[cell, k, :, k, :] += (q_bk[:, k, None] * counted_bj).T @ phi_bj
                 q_bk[row_b, source_r[at]] -= 1.0
-                gradient[cell] += q_bk.T @ phi_bj
+                gradient[cell] += q_bk.T @ counted_bj
     return LogLinearSums(value, gradient, total)

@@ -29,7 +29,7 @@ from unskew.solve.overlap import (
     spectral_gap,
     warn_if_weak,
 )
-from unskew.solve.prepared_rows import Prepared, prepare
+from unskew.solve.prepared_rows import Prepared, prepare, prepare_design
 from unskew.solve.starting_point import subsample
 
 # Up to this many sources the eigenvalues for the verdict cost little compared with the solve.
@@ -135,7 +135,9 @@ def overlap_of_cells(log_omega_ck: Floats, count_ck: Ints, names: tuple[str, ...
 
 
 @shows_options(OmegaOptions)
-def solve_normalizers(omega: Any, source: Any, **options: Unpack[OmegaOptions]) -> Solution:
+def solve_normalizers(
+    omega: Any, source: Any, *, design_weight: Any = None, **options: Unpack[OmegaOptions]
+) -> Solution:
     """Solve the biased-sampling equations for the normalizers Ω.
 
     Minimises D(u) = (1/n) Σ_i log Σ_k e^{u_k} ω_ik − Σ_k λ_k u_k. At the minimum Ω_k = λ_k e^{−u_k}
@@ -148,6 +150,8 @@ def solve_normalizers(omega: Any, source: Any, **options: Unpack[OmegaOptions]) 
         of row blocks: ω_ik ≥ 0, how likely (up to a constant per source) source k is to select an
         image like i.
     source : (n,) integers 0…K−1 or names.
+    design_weight : (n,) d_i > 0, scaled to mean 1 within each source: image i counts d_i times. See
+        `debias_weights`.
     **options
 
     Raises
@@ -167,7 +171,7 @@ def solve_normalizers(omega: Any, source: Any, **options: Unpack[OmegaOptions]) 
     ([1.0, 0.5], True)
     """
     checked = read_options(options)
-    prepared = prepare(omega, source, checked)
+    prepared, _ = prepare_design(omega, source, checked, design_weight)
     solved = solve_prepared(prepared, checked)
     solution = solved.solution
     if solution.converged and 1 < len(prepared.names) <= _CHEAP_EIGENVALUES:

@@ -8,7 +8,8 @@ information, the expectation of the second derivative given the image, has the b
     H_c = Σ_{i in c} (diag q_i − q_i q_iᵀ),   B_c = Σ_{i in c} (q_ik J_ik − q_ik J̄_i)_k,
     T = Σ_i (Σ_k q_ik J_ik J_ikᵀ − J̄_i J̄_iᵀ) + penalty.
 
-One stratum and no parameters give n times the Hessian of the objective.
+One stratum and no parameters give n times the Hessian of the objective. Where image i counts d_i
+times (design weights), every sum over images is weighted by d_i; the score of an image is not.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import scipy.linalg
 import scipy.special
 
 from unskew.records import Floats, Ints
+from unskew.records.design_weights import add_design
 from unskew.solve.log_linear import sum_log_linear
 from unskew.solve.methods import Solved, solve_prepared
 from unskew.solve.options import Options
@@ -152,6 +154,7 @@ class Profile:
     penalty : (P, P) second derivative of the penalty of the fit.
     solved : the solve that gave u, where there is one stratum: whoever weighs the rows need not
         solve again.
+    design : (R,) d, how often each row counts; None: once.
     """
 
     log_omega: Floats = field(repr=False)
@@ -161,6 +164,7 @@ class Profile:
     derivative: Derivative | None = field(repr=False, default=None)
     penalty: Floats = field(repr=False, default_factory=lambda: np.zeros((0, 0)))
     solved: Solved | None = field(repr=False, default=None)
+    design: Floats | None = field(repr=False, default=None)
 
     @property
     def n_parameters(self) -> int:
@@ -178,6 +182,7 @@ class Profile:
             self.cell[at],
             None if self.derivative is None else self.derivative.take(at),
             self.penalty * (at.size / self.source.size),
+            design=None if self.design is None else self.design[at],
         )
 
     def blocks(self, n_values: int = 1) -> Iterator[tuple[int, Ints, Floats]]:
@@ -201,6 +206,10 @@ class Profile:
         """Compute (b, K) q of the rows ``at``."""
         return np.asarray(scipy.special.softmax(self.log_omega[at] + self.u[self.cell[at]], axis=1))
 
+    def counted(self, at: Ints, value_bk: Floats) -> Floats:
+        """Return d_i times the values of the rows ``at``, whose sums are over images."""
+        return value_bk if self.design is None else self.design[at][:, None] * value_bk
+
     def residuals(self, at: Ints, q_bk: Floats) -> Floats:
         """Compute (b, K) r = q − 1{s = k}."""
         residual_bk = q_bk.copy()
@@ -221,7 +230,13 @@ class Profile:
         assert isinstance(linear, LinearDerivative)
         theta_kd = np.zeros((linear.n_sources, linear.phi.shape[1]))
         hessian = sum_log_linear(
-            linear.phi, self.log_omega, self.source, self.cell, self.u, theta_kd
+            linear.phi,
+            self.log_omega,
+            self.source,
+            self.cell,
+            self.u,
+            theta_kd,
+            design_r=self.design,
         ).hessian
         assert hessian is not None
         p = linear.n_parameters
@@ -240,14 +255,14 @@ class Profile:
             self.penalty.copy(),
         )
         for cell, at, q_bk in self.blocks():
-            h_ckk[cell] -= q_bk.T @ q_bk
+            counted_bk = self.counted(at, q_bk)
+            h_ckk[cell] -= counted_bk.T @ q_bk
             if self.derivative is not None:
                 j_bkp = self.derivative.block(at)
-                weighted_bkp = q_bk[:, :, None] * j_bkp
-                mean_bp = weighted_bkp.sum(axis=1)
-                b_ckp[cell] += weighted_bkp.sum(axis=0) - q_bk.T @ mean_bp
-                root_bkp = (np.sqrt(q_bk)[:, :, None] * j_bkp).reshape(-1, p)
-                t_pp += root_bkp.T @ root_bkp - mean_bp.T @ mean_bp
+                mean_bp = np.einsum("bk,bkp->bp", q_bk, j_bkp)
+                b_ckp[cell] += np.einsum("bk,bkp->kp", counted_bk, j_bkp) - counted_bk.T @ mean_bp
+                root_bkp = (np.sqrt(counted_bk)[:, :, None] * j_bkp).reshape(-1, p)
+                t_pp += root_bkp.T @ root_bkp - self.counted(at, mean_bp).T @ mean_bp
         return Information(_as_laplacians(h_ckk), b_ckp, t_pp)
 
 
@@ -306,11 +321,11 @@ class Information:
 
 
 def solve_one_stratum(
-    log_omega_rk: Floats, source_r: Ints, names: Sequence[str]
+    log_omega_rk: Floats, source_r: Ints, names: Sequence[str], design_r: Floats | None = None
 ) -> tuple[Floats, Solved | None]:
     """Return (1, K) u as `solve_strata` of one stratum, and the solve behind it.
 
-    The latter is None where there was nothing to solve.
+    The latter is None where there was nothing to solve. ``design_r``: how often each row counts.
     """
     count_k = np.bincount(source_r, minlength=log_omega_rk.shape[1])
     is_one = all(
@@ -318,16 +333,21 @@ def solve_one_stratum(
         for rows in (slice(0, 100), slice(None))
     )
     if is_one or np.count_nonzero(count_k) < count_k.size:
-        return solve_strata(
-            log_omega_rk, source_r, np.zeros(source_r.size, dtype=np.int64), 1, names
-        ), None
+        one_cell_r = np.zeros(source_r.size, dtype=np.int64)
+        return solve_strata(log_omega_rk, source_r, one_cell_r, 1, names, design_r), None
     options = Options(log=True, names=names)
-    solved = solve_prepared(prepare(log_omega_rk, source_r, options), options)
-    return solved.solution.u[None, :] + np.log(source_r.size), solved
+    solved = solve_prepared(prepare(log_omega_rk, source_r, options, design_r), options)
+    n = source_r.size if design_r is None else design_r.sum()
+    return solved.solution.u[None, :] + np.log(n), solved
 
 
 def solve_strata(
-    log_omega_rk: Floats, source_r: Ints, cell_r: Ints, n_cells: int, names: Sequence[str]
+    log_omega_rk: Floats,
+    source_r: Ints,
+    cell_r: Ints,
+    n_cells: int,
+    names: Sequence[str],
+    design_r: Floats | None = None,
 ) -> Floats:
     """Solve every stratum by itself: (C, K) u, −inf for sources without images in it.
 
@@ -336,22 +356,24 @@ def solve_strata(
     n_sources = log_omega_rk.shape[1]
     if not log_omega_rk.any():
         # ω = 1 everywhere: e^{u_yk} ∝ n_yk, without a solve.
-        count = np.bincount(cell_r * n_sources + source_r, minlength=n_cells * n_sources)
+        count = add_design(cell_r * n_sources + source_r, design_r, n_cells * n_sources)
         with np.errstate(divide="ignore"):
-            return np.log(count.astype(np.float64)).reshape(n_cells, n_sources)
+            return np.log(count).reshape(n_cells, n_sources)
     u_ck = np.full((n_cells, n_sources), -np.inf)
     for cell in range(n_cells):
         at = np.flatnonzero(cell_r == cell)
         present, code = np.unique(source_r[at], return_inverse=True)
+        own_r = None if design_r is None else design_r[at]
+        size_k = add_design(code, own_r, present.size)
         if present.size == 1:
-            u_ck[cell, present] = np.log(at.size)
+            u_ck[cell, present] = np.log(size_k)
             continue
         block = log_omega_rk[np.ix_(at, present)]
         if (block == block[:, :1]).all():
             # All ω equal: e^{u_k} ∝ n_k, without a solve.
-            u_ck[cell, present] = np.log(np.bincount(code))
+            u_ck[cell, present] = np.log(size_k)
             continue
         options = Options(log=True, names=[names[k] for k in present])
-        solved = solve_prepared(prepare(block, code, options), options)
-        u_ck[cell, present] = solved.solution.u + np.log(at.size)
+        solved = solve_prepared(prepare(block, code, options, own_r), options)
+        u_ck[cell, present] = solved.solution.u + np.log(size_k.sum())
     return u_ck

@@ -11,6 +11,7 @@ from typing import Any, Literal, cast
 
 from unskew.errors import ConfigError, did_you_mean, first_few
 from unskew.records import Images, Pool
+from unskew.records.pool_table import name_design_weight
 from unskew.sources.files import near_names
 
 SourceKind = Literal["folders", "manifest", "arrays", "cifar", "huggingface", "dataset"]
@@ -55,7 +56,7 @@ def images_in_memory(images: Any) -> Images:
 TARGET_SAMPLE = "(target sample)"
 # Settings in the same part of the configuration that concern the decoding of images.
 _DECODING = ("tolerance", "max_pixels")
-_ROLES = ("label", "id", "group", "split", "images")
+_ROLES = ("label", "id", "group", "split", "design_weight", "images")
 # The settings of each kind of source.
 SETTINGS: Mapping[str, tuple[str, ...]] = {
     "folders": (*_ROLES, "label_separator"),
@@ -91,7 +92,15 @@ def read_sources(settings: Mapping[str, Any], folder: str | os.PathLike[str] = "
         # A record of all settings holds False for those that nobody set.
         elif value is not False or key not in _EVERY_SETTING:
             raise _unknown_setting(key, kind)
-    return reader_of(kind)(settings[kind], base=folder, **options)
+    return read_named(kind, settings[kind], base=folder, **options)
+
+
+def read_named(
+    kind: SourceKind, place: Any, *, design_weight: str | None = None, **settings: Any
+) -> Pool:
+    """Read a kind of source, and give a column the role of the design weight."""
+    pool = reader_of(kind)(place, **settings)
+    return pool if design_weight is None else name_design_weight(pool, design_weight)
 
 
 def _kind(settings: Mapping[str, Any]) -> SourceKind:

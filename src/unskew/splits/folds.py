@@ -19,7 +19,7 @@ _MEASUREMENT = 100
 COPY_OF = "(copy of)"
 FOLD_GROUP = "(fold group)"
 # Not measured on the image.
-_NAMES_OF_ROWS = ("id", "group", "split", COPY_OF, FOLD_GROUP)
+_NAMES_OF_ROWS = ("id", "group", "split", "design_weight", COPY_OF, FOLD_GROUP)
 
 
 def find_copies(X: Any) -> Ints | None:

@@ -60,6 +60,8 @@ class CountedMasses:
     weight : (n,) how much it adds.
     names, source : the sources, and the source of every row.
     unit : (n,) which rows are drawn together (groups, copies); None where each is by itself.
+    design : (n,) the design weights within ``weight``, those of dropped rows included; they have
+        the same sum in a source whatever is drawn. None without any.
     """
 
     mass_c: Floats = field(repr=False)
@@ -73,6 +75,7 @@ class CountedMasses:
     names: tuple[str, ...]
     source: Codes = field(repr=False)
     unit: Ints | None = field(repr=False)
+    design: Floats | None = field(repr=False, default=None)
 
     def jacobian(self) -> Floats:
         """(C, P) ∂p_c/∂N_p."""

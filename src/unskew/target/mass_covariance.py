@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from unskew.errors import DataError, first_few
 from unskew.records import Floats, Ints
+from unskew.records.design_weights import add_design
 from unskew.target.facts import Distribution, cell_text, mass_array
 
 # Standard errors are printed with two or three digits; the largest may exceed what the others allow
@@ -96,17 +97,20 @@ def multinomial_covariance(mass_c: Floats, n: float) -> Floats:
     return np.asarray((np.diag(mass_c) - np.outer(mass_c, mass_c)) / n)
 
 
-def grouped_error(cell_n: Ints, unit_n: Ints, n_cells: int) -> MassError:
+def grouped_error(
+    cell_n: Ints, unit_n: Ints, n_cells: int, design_n: Floats | None = None
+) -> MassError:
     """Return the error of the shares of sampled images in groups, missed levels included.
 
     As if levels without an image had the share ε of what `smoothed` adds for that many groups: to
     the covariance of the others come ε Cov_u + ε (1 − ε)(p − u)(p − u)ᵀ, u even over the missed
-    levels, divided by the number of groups less 1.
+    levels, divided by the number of groups less 1. ``design_n``: how often each image counts.
     """
     n_units = np.unique(unit_n).size
-    share_c = np.bincount(cell_n, minlength=n_cells) / cell_n.size
+    count_c = add_design(cell_n, design_n, n_cells)
+    share_c = count_c / count_c.sum()
     missed_c = share_c == 0
-    covariance_cc = grouped_covariance(cell_n, unit_n, n_cells)
+    covariance_cc = grouped_covariance(cell_n, unit_n, n_cells, design_n)
     freedom = max(n_units - 1.0, 1.0)
     if missed_c.any():
         part = float(smoothed(share_c, n_units)[missed_c].sum())
@@ -119,27 +123,31 @@ def grouped_error(cell_n: Ints, unit_n: Ints, n_cells: int) -> MassError:
     return MassError(covariance_cc, freedom)
 
 
-def grouped_covariance(cell_n: Ints, unit_n: Ints, n_cells: int) -> Floats:
+def grouped_covariance(
+    cell_n: Ints, unit_n: Ints, n_cells: int, design_n: Floats | None = None
+) -> Floats:
     """(C, C) covariance of the shares p_c of n sampled images, where whole groups j were drawn.
 
     Σ_j T_j T_jᵀ/(n² (1 − m_j/n)^{a_j}), T_jc the images of group j in stratum c less m_j p_c, m_j
     its size, and a_j its size in units of the mean size, cut to [1, 2]: a source of units whose
     weight plays no part, as in `unskew.weigh.sampling_units.centre_units`. Groups of one image
-    give (diag(p) − p pᵀ)/(n − 1). One group shows no spread, and counts as one image.
+    give (diag(p) − p pᵀ)/(n − 1). One group shows no spread, and counts as one image. ``design_n``:
+    how often each image counts, with mean 1.
     """
     unit_n = np.unique(unit_n, return_inverse=True)[1]
     n_units = int(unit_n.max()) + 1
-    count_mc = np.bincount(unit_n * n_cells + cell_n, minlength=n_units * n_cells).reshape(
+    count_mc = add_design(unit_n * n_cells + cell_n, design_n, n_units * n_cells).reshape(
         n_units, n_cells
     )
-    size_m, share_c = count_mc.sum(axis=1), count_mc.sum(axis=0) / cell_n.size
+    size_m, n = count_mc.sum(axis=1), float(count_mc.sum())
+    share_c = count_mc.sum(axis=0) / n
     if n_units == 1:
         return multinomial_covariance(share_c, 1)
     power_m = np.clip(size_m / size_m.mean(), 1.0, 2.0)
-    part_m = size_m / cell_n.size
-    spread_mc = (count_mc - np.outer(size_m, share_c)) / (
-        cell_n.size * (1.0 - part_m) ** (power_m / 2)
-    )[:, None]
+    part_m = size_m / n
+    spread_mc = (count_mc - np.outer(size_m, share_c)) / (n * (1.0 - part_m) ** (power_m / 2))[
+        :, None
+    ]
     return np.asarray(spread_mc.T @ spread_mc)
 
 

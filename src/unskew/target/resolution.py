@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, CoverageError, DataError, did_you_mean, first_few
 from unskew.records import Codes, Floats, Ints, Pool, Target
+from unskew.records.design_weights import design_of_frame
 from unskew.records.levels import MISSING, codes_or_alone, text_levels
 from unskew.target.counted_masses import CountedMasses, RakedFromCounts
 from unskew.target.facts import bin_labels, cells_of, check_discrete, column_levels
@@ -42,11 +43,13 @@ class PoolCells:
     cells : the C combinations of levels that occur, in scope or kept at their pool share.
     in_scope_c : (C,) False for cells that are kept at their pool share.
     code_n : (n,) the cell of every row, -1 for dropped rows.
-    unit_n : (n,) how much of a unit a row is: 1, or 1/(images of its group in its cell).
+    unit_n : (n,) how much of a unit a row is: 1, or 1/(images of its group in its cell); times its
+        design weight.
     dropped : number of rows dropped, by level.
     known : the levels within the target's scope, by attribute, whether images have them or not.
     n_split_groups : number of groups with images in several cells.
     names, source_n, group_n : the sources, and source and group of every row; None without groups.
+    design_n : (n,) design weights; None without any.
     """
 
     cells: list[tuple[str, ...]]
@@ -59,6 +62,7 @@ class PoolCells:
     names: tuple[str, ...]
     source_n: Codes
     group_n: Ints | None
+    design_n: Floats | None = None
 
     @property
     def count_kc(self) -> Floats:
@@ -85,6 +89,9 @@ def find_pool_cells(target: Target, pool: Pool | pd.DataFrame) -> PoolCells:
     frame = pool.frame if isinstance(pool, Pool) else pool
     attributes = [_read_attribute(target, frame, name) for name in target.by]
     drop_n, dropped = _dropped_rows(attributes, len(frame))
+    design_n = design_of_frame(frame)
+    if design_n is not None:
+        drop_n = drop_n | (design_n == 0)
     cell_ca, cell_m = cells_of([attribute.code_n[~drop_n] for attribute in attributes])
     cells = [
         tuple(attribute.levels[at] for attribute, at in zip(attributes, cell, strict=True))
@@ -105,13 +112,25 @@ def find_pool_cells(target: Target, pool: Pool | pd.DataFrame) -> PoolCells:
     code_n = np.full(len(frame), -1, dtype=np.int64)
     code_n[~drop_n] = cell_m
     unit_n, n_split = _count_units(target, frame, code_n)
+    if design_n is not None:
+        unit_n = unit_n * design_n
     known = {attribute.name: attribute.known for attribute in attributes}
     names, source_n = _read_sources(pool)
     group_n = None
     if "group" in frame.columns:
         group_n = codes_or_alone(frame["group"])
     return PoolCells(
-        cells, in_scope_c, code_n, unit_n, dropped, known, n_split, names, source_n, group_n
+        cells,
+        in_scope_c,
+        code_n,
+        unit_n,
+        dropped,
+        known,
+        n_split,
+        names,
+        source_n,
+        group_n,
+        design_n,
     )
 
 
@@ -352,6 +371,7 @@ def _count_masses(
         cells.names,
         cells.source_n,
         cells.group_n,
+        cells.design_n,
     )
 
 
@@ -359,16 +379,18 @@ def _disagreement(cells: PoolCells, masses: CellMasses) -> Disagreement | None:
     if masses.raked is None or masses.raked.common is None:
         return None
     effect_k = np.ones(len(cells.names))
-    if cells.group_n is not None:
-        # Kish: as if the images of a group were copies of one another.
+    if cells.group_n is not None or cells.design_n is not None:
+        # Kish: as if the images of a group were copies of one another, and an image of design
+        # weight 2 two of them.
         kept_n = cells.code_n >= 0
+        group_n = np.arange(kept_n.size) if cells.group_n is None else cells.group_n
         size_g = np.bincount(
-            cells.group_n[kept_n], weights=cells.unit_n[kept_n], minlength=cells.group_n.max() + 1
+            group_n[kept_n], weights=cells.unit_n[kept_n], minlength=group_n.max() + 1
         )
         units_k = np.bincount(cells.source_n[kept_n], cells.unit_n[kept_n], effect_k.size)
         squares_k = np.bincount(
             cells.source_n[kept_n],
-            cells.unit_n[kept_n] * size_g[cells.group_n[kept_n]],
+            cells.unit_n[kept_n] * size_g[group_n[kept_n]],
             effect_k.size,
         )
         effect_k = np.maximum(squares_k / np.maximum(units_k, 1e-300), 1.0)

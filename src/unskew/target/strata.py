@@ -44,8 +44,8 @@ class TargetStrata:
     mass : (C,) target mass, sums to 1; strata outside the target's scope hold their pool share.
     in_scope : (C,) False for those.
     code : (n,) stratum of every row, -1 for dropped rows.
-    unit : (n,) how much of a unit a row is: 1, or 1/(images of its group in its stratum); 0 for
-        dropped rows.
+    unit : (n,) how much of a unit a row is: 1, or 1/(images of its group in its stratum); times its
+        design weight; 0 for dropped rows.
     errors : the error of ``mass`` from each survey behind the facts; none where they are exact.
     uncovered : strata with target mass and no images, left out (``uncovered="restrict"``), and
         their mass before.

@@ -156,6 +156,8 @@ def _bootstrap_solve(
     n_disconnected = n_failed = 0
     units = find_units(weights)
     for count_n in draw_counts(units, replicates, np.random.default_rng(seed)):
+        if weights.design_weight is not None:
+            count_n = _with_design(count_n, weights)
         drawn = rows.with_counts(count_n)
         if drawn.size_k.min() == 0 or (
             may_disconnect and not _still_connected(drawn.link_count(), links)
@@ -182,6 +184,20 @@ def _bootstrap_solve(
         n_strata=units.size_s.size,
         n_single=int(np.count_nonzero(units.size_s == 1)),
     )
+
+
+def _with_design(count_n: Floats, weights: Weights) -> Floats:
+    """Return how often the drawn images count by their design weights.
+
+    A source has as many as were drawn of it.
+    """
+    assert weights.design_weight is not None
+    n_sources = len(weights.names)
+    counted_n = count_n * weights.design_weight
+    total_k = add_by_code(weights.source, counted_n, n_sources)
+    drawn_k = add_by_code(weights.source, count_n, n_sources)
+    scale_k = np.divide(drawn_k, total_k, out=np.zeros(n_sources), where=total_k > 0)
+    return np.asarray(counted_n * scale_k[weights.source])
 
 
 def bootstrap_fit(

@@ -21,7 +21,7 @@ from unskew.weigh.source_contrasts import (
 
 if TYPE_CHECKING:
     from unskew.debiasing.estimation import Estimation
-    from unskew.records import Codes, Weights
+    from unskew.records import Weights
     from unskew.weigh.estimated_omega import EstimatedRows
 
 # Images of equal memberships are compared as cells, if there are not too many of them.
@@ -47,10 +47,11 @@ def find_contrasts(weights: Weights, value_n: Floats) -> Contrasts:
     rows, one = _weighted(weights, value_n), np.zeros(weights.weight.size, dtype=np.int64)
     at = _enough(rows)
     if at is None:
-        return contrast_memberships(rows, q_nk, _correct_solve(weights, q_nk, weights.source), one)
+        return contrast_memberships(rows, q_nk, _correct_solve(weights, q_nk, rows), one)
     contrasts = contrast_memberships(rows, q_nk, None, one)
-    correct = _correct_solve(weights, q_nk[at], weights.source[at])
-    part = contrast_memberships(_take(rows, at), q_nk[at], correct, one[at])
+    some = _take(rows, at)
+    correct = _correct_solve(weights, q_nk[at], some)
+    part = contrast_memberships(some, q_nk[at], correct, one[at])
     return _with_covariance(contrasts, part, at.size / rows.weight.size)
 
 
@@ -74,7 +75,11 @@ def _contrasts_of_fit(estimation: Estimation, value_n: Floats) -> Contrasts:
         return contrast_memberships(compared, q_rk, _correct_fit(rows, q_rk), cell_r, residual_r)
     contrasts = contrast_memberships(compared, q_rk, None, cell_r, residual_r)
     some = replace(
-        rows, source=rows.source[at], weight=rows.weight[at], profile=rows.profile.take(at)
+        rows,
+        source=rows.source[at],
+        weight=rows.weight[at],
+        profile=rows.profile.take(at),
+        design_weight=None if rows.design_weight is None else rows.design_weight[at],
     )
     part = contrast_memberships(
         _take(compared, at),
@@ -98,6 +103,7 @@ def _weighted(
         rows.weight[taken],
         value_n[taken],
         None if is_alone else unit_n[taken],
+        None if rows.design_weight is None else rows.design_weight[taken],
     )
 
 
@@ -118,7 +124,12 @@ def _enough(rows: SourceRows) -> Ints | None:
 def _take(rows: SourceRows, at: Ints) -> SourceRows:
     weight_m = rows.weight[at]
     return SourceRows(
-        rows.n_sources, rows.source[at], weight_m / weight_m.sum(), rows.value[at], None
+        rows.n_sources,
+        rows.source[at],
+        weight_m / weight_m.sum(),
+        rows.value[at],
+        None,
+        None if rows.design is None else rows.design[at],
     )
 
 
@@ -153,8 +164,9 @@ def _equal_memberships(q_mk: Floats, cell_m: Ints) -> Ints | None:
     return None if distinct.size > few else np.asarray(code_m, dtype=np.int64)
 
 
-def _correct_solve(weights: Weights, q_nk: Floats, source_n: Codes) -> Correction:
+def _correct_solve(weights: Weights, q_nk: Floats, rows: SourceRows) -> Correction:
     """Return what estimated normalizers add, ω being known."""
+    source_n = rows.source
 
     def correct(pull_nj: Floats, own_n: Floats, contrast_n: Ints) -> Floats:
         g_kj = q_nk.T @ pull_nj
@@ -163,7 +175,8 @@ def _correct_solve(weights: Weights, q_nk: Floats, source_n: Codes) -> Correctio
         # Columns sum to 0 but for rounding.
         g_kj -= g_kj.mean(axis=0)
         a_kj = solve_hessian(read_hessian(weights), g_kj) / own_n.size
-        return np.asarray(a_kj[source_n] - q_nk @ a_kj)
+        added_nj = a_kj[source_n] - q_nk @ a_kj
+        return np.asarray(added_nj if rows.design is None else rows.design[:, None] * added_nj)
 
     return correct
 
@@ -187,7 +200,7 @@ def _correct_fit(rows: EstimatedRows, share_rk: Floats) -> Correction:
         solved = [profile.information.solve(g_jck[j], g_jp[j]) for j in range(n_contrasts)]
         added_rj = np.empty_like(pull_rj)
         for cell, at, q_bk in profile.blocks():
-            residual_bk = profile.residuals(at, q_bk)
+            residual_bk = profile.counted(at, profile.residuals(at, q_bk))
             for j, (a_ck, a_p) in enumerate(solved):
                 added_rj[at, j] = -(residual_bk @ a_ck[cell])
                 if profile.derivative is not None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse
 
 from unskew.target.counted_masses import CountedMasses
@@ -15,8 +18,11 @@ def counted_error(counted: CountedMasses) -> MassError:
 
     Cov(N) is Σ_s n_s/(n_s − 1) Σ_{j in s} (N_j − N̄_s)(N_j − N̄_s)ᵀ, N_j the counts of unit j, over
     the n_s units of stratum s, those without any count included. A stratum with one unit shows no
-    spread.
+    spread. With design weights N̄_s is N_s in the proportion of unit j's design weights instead:
+    those of a source have a fixed sum.
     """
+    if counted.design is not None:
+        counted = _counting(counted, counted.design > 0)
     units = find_units(counted)
     kept_n = counted.code_n >= 0
     n_units, n_strata = units.stratum_m.size, units.size_s.size
@@ -31,11 +37,38 @@ def counted_error(counted: CountedMasses) -> MassError:
         units.size_s, units.size_s - 1.0, out=np.zeros(n_strata), where=units.size_s > 1
     )
     jacobian_pc = counted.jacobian().T
-    squares_pp = count_mp.T @ (count_mp * factor_s[units.stratum_m][:, None])
-    total_sc = (member_sm @ count_mp) @ jacobian_pc
-    covariance_cc = (
-        jacobian_pc.T @ (squares_pp @ jacobian_pc)
-        - (total_sc.T * (factor_s / np.maximum(units.size_s, 1))) @ total_sc
-    )
+    factor_m = factor_s[units.stratum_m][:, None]
+    squares_pp = count_mp.T @ (count_mp * factor_m)
+    squares_cc = jacobian_pc.T @ (squares_pp @ jacobian_pc)
+    if counted.design is None:
+        total_sc = (member_sm @ count_mp) @ jacobian_pc
+        covariance_cc = (
+            squares_cc - (total_sc.T * (factor_s / np.maximum(units.size_s, 1))) @ total_sc
+        )
+    else:
+        n_sources = len(counted.names)
+        design_mk = scipy.sparse.coo_array(
+            (counted.design, (units.unit_n, counted.source)), shape=(n_units, n_sources)
+        ).tocsr()
+        total_p = np.asarray(count_mp.sum(axis=0)).ravel()
+        size_k = np.asarray(design_mk.sum(axis=0)).ravel()
+        share_kp = (np.arange(n_sources)[:, None] == counted.source_p) * total_p
+        mean_kc = (share_kp / size_k[:, None]) @ jacobian_pc
+        cross_ck = jacobian_pc.T @ (count_mp.T @ (design_mk * factor_m)).toarray()
+        moved_cc = cross_ck @ mean_kc
+        both_kk = (design_mk.T @ (design_mk * factor_m)).toarray()
+        covariance_cc = squares_cc - moved_cc - moved_cc.T + mean_kc.T @ both_kk @ mean_kc
     freedom = float(np.maximum(units.size_s - 1, 0).sum())
     return MassError(np.asarray(covariance_cc), max(freedom, 1.0))
+
+
+def _counting(counted: CountedMasses, counts_n: npt.NDArray[np.bool_]) -> CountedMasses:
+    """Leave out rows whose design weight is 0."""
+    return replace(
+        counted,
+        code_n=counted.code_n[counts_n],
+        weight=counted.weight[counts_n],
+        source=counted.source[counts_n],
+        unit=None if counted.unit is None else counted.unit[counts_n],
+        design=None if counted.design is None else counted.design[counts_n],
+    )

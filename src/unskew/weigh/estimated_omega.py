@@ -9,7 +9,7 @@ h_i/Σ_{i in c} v_i, v_i = 1/Σ_{k kept} e^{u_ck} ω_ik, the influence of image 
     m_c) q̃_ik, ∂μ̂/∂θ = −Σ_i π_i (h_i − m_{c_i}) Σ_k q̃_ik J_ik,
 
 where q̃ are the memberships among the sources that are kept in training and π_i = 0 for the others'
-images.
+images. With design weights score_i is multiplied by d_i, which π_i contains.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from unskew.weigh.sampling_units import (
     Units,
     centre_units,
     centre_within_sources,
+    counts_of,
     degrees_of_freedom,
     design_effect,
     find_units,
@@ -51,6 +52,7 @@ class EstimatedRows:
     kept : (K,) False for a source that is left out of training.
     mass_errors : independent errors of the strata's target masses: of surveys, and of the pool's
         own counts where masses follow these; none where they are exact.
+    design_weight : (R,) d, how often each row counts; None: once.
     """
 
     names: tuple[str, ...]
@@ -60,6 +62,7 @@ class EstimatedRows:
     profile: Profile = field(repr=False)
     kept: npt.NDArray[np.bool_]
     mass_errors: tuple[MassError, ...] = field(repr=False, default=())
+    design_weight: Floats | None = field(repr=False, default=None)
 
     @property
     def mass_covariance(self) -> Floats | None:
@@ -225,7 +228,7 @@ def influence_of_estimate(rows: EstimatedRows, pull_r: Floats) -> tuple[Floats, 
     a_ck, a_p = profile.information.solve(g_ck, g_p)
     influence_r = pull_r.copy()
     for cell, at, q_bk in profile.blocks():
-        residual_bk = profile.residuals(at, q_bk)
+        residual_bk = profile.counted(at, profile.residuals(at, q_bk))
         influence_r[at] -= residual_bk @ a_ck[cell]
         if profile.derivative is not None:
             influence_r[at] -= profile.derivative.along(at, residual_bk, a_p)
@@ -244,7 +247,7 @@ def spread_of_estimate(
     spread_m = centre_within_sources(rows, units, influence_r.size * influence_r)
     variance = float(spread_m @ spread_m)
     if rows.kept.all():
-        model = float(pull_r @ pull_r) + max(curved, 0.0)
+        model = float(pull_r @ (pull_r / counts_of(rows))) + max(curved, 0.0)
         variance = max(variance, model * design_effect(rows, units, deviation_r))
     return spread_m, variance
 
@@ -258,8 +261,9 @@ def estimated_covariance(rows: EstimatedRows) -> Floats:
     units = find_units(rows)
     if units.cannot_vary:
         return np.full((n_sources, n_sources), np.inf)
+    count_r = counts_of(rows)
     log_v_r = -log_sums(profile.log_omega + profile.u[0])
-    weight_r = scipy.special.softmax(log_v_r)
+    weight_r = scipy.special.softmax(log_v_r + np.log(count_r))
     common_k, common_p = np.zeros(n_sources), np.zeros(profile.n_parameters)
     for _, at, q_bk in profile.blocks():
         pulled_bk = weight_r[at][:, None] * q_bk
@@ -274,9 +278,9 @@ def estimated_covariance(rows: EstimatedRows) -> Floats:
         np.column_stack([a_ck[0] for a_ck, _ in solved]),
         np.column_stack([a_p for _, a_p in solved]),
     )
-    influence_rj = np.repeat(-(weight_r - 1.0 / weight_r.size)[:, None], n_sources, axis=1)
+    influence_rj = np.repeat(-(weight_r - count_r / count_r.sum())[:, None], n_sources, axis=1)
     for _, at, q_bk in profile.blocks():
-        residual_bk = profile.residuals(at, q_bk)
+        residual_bk = profile.counted(at, profile.residuals(at, q_bk))
         influence_rj[at] -= residual_bk @ a_kj
         if profile.derivative is not None:
             influence_rj[at] -= profile.derivative.by_row(at, residual_bk) @ a_pj
@@ -284,7 +288,7 @@ def estimated_covariance(rows: EstimatedRows) -> Floats:
     total_mj = np.column_stack(
         [n * add_by_code(units.unit_n, column, units.stratum_m.size) for column in influence_rj.T]
     )
-    size_k = np.bincount(rows.source, minlength=n_sources)
+    size_k = np.bincount(rows.source, weights=count_r, minlength=n_sources)
     mean_kj = np.column_stack(
         [n * add_by_code(rows.source, column, n_sources) / size_k for column in influence_rj.T]
     )

@@ -15,7 +15,14 @@ from unskew.weigh.estimated_omega import (
     mass_variances,
     spread_of_estimate,
 )
-from unskew.weigh.sampling_units import Units, centre_within_sources, design_effect, find_units
+from unskew.weigh.sampling_units import (
+    Units,
+    WeightedRows,
+    centre_within_sources,
+    counts_of,
+    design_effect,
+    find_units,
+)
 from unskew.weigh.stratified_spread import hidden_variance, stratified_variance
 from unskew.weigh.uncertainty import REPLICATES, spread_of_mean
 
@@ -62,7 +69,7 @@ def noise_beside_pool(weights: Weights, value_nj: Floats) -> MeanNoise:
     """
     if weights.estimation is not None and not weights.estimation.omega_is_known:
         return _noise_of_fit(weights.estimation, value_nj)
-    units, equal_n = find_units(weights), equal_weights(weights.weight)
+    units, equal_n = find_units(weights), equal_weights(weights)
     return _stack([_known(weights, units, equal_n, value_n) for value_n in value_nj.T])
 
 
@@ -79,9 +86,13 @@ def _noise_of_fit(estimation: Estimation, value_nj: Floats) -> MeanNoise:
     )
 
 
-def equal_weights(weight_n: Floats) -> Floats:
-    """Return (n,) p_i: one weight for all images that have any, 0 for the others."""
-    return (weight_n > 0) / np.count_nonzero(weight_n > 0)
+def equal_weights(weights: WeightedRows) -> Floats:
+    """Return (n,) p_i: one weight for all images that have any, 0 for the others.
+
+    With design weights it is in proportion to these.
+    """
+    count_n = np.where(weights.weight > 0, counts_of(weights), 0.0)
+    return np.asarray(count_n / count_n.sum())
 
 
 def estimated_noise(rows: EstimatedRows, value_rj: Floats) -> MeanNoise:
@@ -98,9 +109,10 @@ def estimated_noise(rows: EstimatedRows, value_rj: Floats) -> MeanNoise:
             source=rows.source[at],
             weight=weight_m / weight_m.sum(),
             profile=rows.profile.take(at),
+            design_weight=None if rows.design_weight is None else rows.design_weight[at],
         )
         value_rj = value_rj[at]
-    units, equal_r = find_units(rows), equal_weights(rows.weight)
+    units, equal_r = find_units(rows), equal_weights(rows)
     noise = _stack([_estimated(rows, units, equal_r, value_r) for value_r in value_rj.T])
     return MeanNoise(share * noise.weighted, share * noise.pooled, share * noise.shared)
 

@@ -19,17 +19,24 @@ if TYPE_CHECKING:
     from unskew.records import Codes, Floats, Ints
 
 
-class WeightedRows(Protocol):
-    """What units are found from: `Weights`, or the rows behind estimated weights."""
+class SampledRows(Protocol):
+    """What units are found from."""
 
     @property
     def names(self) -> tuple[str, ...]: ...
     @property
     def source(self) -> Codes: ...
     @property
+    def unit(self) -> Ints | None: ...
+
+
+class WeightedRows(SampledRows, Protocol):
+    """What errors are computed from: `Weights`, or the rows behind estimated weights."""
+
+    @property
     def weight(self) -> Floats: ...
     @property
-    def unit(self) -> Ints | None: ...
+    def design_weight(self) -> Floats | None: ...
 
 
 @dataclass(frozen=True)
@@ -64,7 +71,7 @@ class Units:
         return n_units == 1 or bool(self.size_s.max() == 1 and n_units < self.unit_n.size)
 
 
-def find_units(weights: WeightedRows) -> Units:
+def find_units(weights: SampledRows) -> Units:
     """Find the units of the sources: images or, where there are groups or copies, those."""
     n_sources = len(weights.names)
     source_n = weights.source.astype(np.int64)
@@ -81,29 +88,41 @@ def find_units(weights: WeightedRows) -> Units:
     return Units(unit_n, stratum_m, np.bincount(stratum_m))
 
 
+def counts_of(weights: WeightedRows) -> Floats:
+    """(n,) d_i, how often each image counts: its design weight, or 1."""
+    if weights.design_weight is None:
+        return np.ones(weights.weight.size)
+    return weights.design_weight
+
+
 def design_effect(weights: WeightedRows, units: Units, deviation_n: Floats) -> float:
     """Compute the factor by which groups multiply the model-based variance; 1 without groups.
 
     It is Σ_j (Σ_{i in j} r_i)²/Σ_i r_i². r_i is the image's own influence π_i (h_i − μ̂), centred
-    within its source. Duplicating every image within its group doubles the factor while it halves
-    the variance of independent images: their product stays. A source with one group is left out, as
-    its sum is 0 by construction. Where no r is left (h and π do not vary within sources) nothing
-    tells how alike the images of a group are, and they count as copies of one another: Σ_j m_j²/n,
-    m_j the size of group j.
+    within its source. An image of design weight d_i is a group of d_i copies: it adds d_i r_i and
+    d_i r_i², r_i that of one copy. Duplicating every image within its group doubles the factor
+    while it halves the variance of independent images: their product stays. A source with one group
+    is left out, as its sum is 0 by construction. Where no r is left (h and π do not vary within
+    sources) nothing tells how alike the images of a group are, and they count as copies of one
+    another: Σ_j m_j²/n, m_j the size of group j.
     """
-    if units.are_images:
+    if units.are_images and weights.design_weight is None:
         return 1.0
-    pull_n = weights.weight * deviation_n
-    mean_k = add_by_code(weights.source, pull_n, len(weights.names)) / np.bincount(weights.source)
+    pull_n, count_n = weights.weight * deviation_n, counts_of(weights)
+    n_sources = len(weights.names)
+    mean_k = add_by_code(weights.source, pull_n, n_sources) / np.bincount(
+        weights.source, weights=count_n, minlength=n_sources
+    )
+    pull_n = np.divide(pull_n, count_n, out=np.zeros_like(pull_n), where=count_n > 0)
     first_k, last_k = np.full(mean_k.size, units.stratum_m.size), np.full(mean_k.size, -1)
     np.minimum.at(first_k, weights.source, units.unit_n)
     np.maximum.at(last_k, weights.source, units.unit_n)
     rest_n = np.where((first_k < last_k)[weights.source], pull_n - mean_k[weights.source], 0.0)
     # Rounding is no variation.
-    if float(rest_n @ rest_n) <= 1e-24 * float(pull_n @ pull_n):
+    if float(count_n @ rest_n**2) <= 1e-24 * float(count_n @ pull_n**2):
         rest_n = np.ones_like(pull_n)
-    rest_m = add_by_code(units.unit_n, rest_n, units.stratum_m.size)
-    return float(rest_m @ rest_m) / float(rest_n @ rest_n)
+    rest_m = add_by_code(units.unit_n, count_n * rest_n, units.stratum_m.size)
+    return float(rest_m @ rest_m) / float(count_n @ rest_n**2)
 
 
 def centre_units(
@@ -119,7 +138,8 @@ def centre_units(
     The data fit themselves a little: with p_jk and m_jk the weight and the number of images of unit
     j in source k, P_k and n_k those of the source, centring takes 1 − P_k times the share m_jk/n_k
     out of T_j and the estimated mean takes p_jk. The leverage is their sum, p_jk + (1 − P_k)
-    m_jk/n_k, averaged over the images of the unit. In one source with equal weights it is 1/n.
+    m_jk/n_k, averaged over the images of the unit. In one source with equal weights it is 1/n. With
+    design weights m_jk and n_k are sums of d_i, and T_j is one of d_i ψ_i.
 
     a_j is the leverage in units of its mean in the stratum, cut to [1, 2] (after HC4 of
     Cribari-Neto 2004). At 1, units alike, the variance is unbiased; at 2 a unit counts by what the
@@ -146,23 +166,24 @@ def _centre_images(
     weights: WeightedRows, total_nj: Floats, mean_kj: Floats, expected_kj: Floats
 ) -> tuple[Floats, Floats]:
     """Return ((n,) leverages, (n, J) centred sums) where every image is a unit."""
-    size_k = np.bincount(weights.source, minlength=len(weights.names))
-    centred_k = np.where(
-        size_k == 1, 0.0, 1.0 - add_by_code(weights.source, weights.weight, size_k.size)
+    count_n, source_n = counts_of(weights), weights.source
+    size_k = np.bincount(source_n, minlength=len(weights.names))
+    total_k = np.bincount(source_n, weights=count_n, minlength=size_k.size)
+    centred_k = np.where(size_k == 1, 0.0, 1.0 - add_by_code(source_n, weights.weight, size_k.size))
+    leverage_n = (
+        weights.weight + count_n * (centred_k / np.where(total_k > 0, total_k, 1.0))[source_n]
     )
-    leverage_n = weights.weight + (centred_k / np.maximum(size_k, 1))[weights.source]
-    return leverage_n, total_nj - np.where((size_k == 1)[:, None], expected_kj, mean_kj)[
-        weights.source
-    ]
+    centre_kj = np.where((size_k == 1)[:, None], expected_kj, mean_kj)
+    return leverage_n, total_nj - count_n[:, None] * centre_kj[source_n]
 
 
 def _centre_groups(
     weights: WeightedRows, units: Units, total_mj: Floats, mean_kj: Floats, expected_kj: Floats
 ) -> tuple[Floats, Floats]:
     """Return ((m,) leverages, (m, J) centred sums) where units are groups."""
-    source_n, n = weights.source, weights.weight.size
+    source_n, count_n = weights.source, counts_of(weights)
     shape = (units.stratum_m.size, len(weights.names))
-    images_mk = scipy.sparse.coo_array((np.ones(n), (units.unit_n, source_n)), shape=shape).tocsr()
+    images_mk = scipy.sparse.coo_array((count_n, (units.unit_n, source_n)), shape=shape).tocsr()
     weight_mk = scipy.sparse.coo_array(
         (weights.weight, (units.unit_n, source_n)), shape=shape
     ).tocsr()
@@ -170,10 +191,11 @@ def _centre_groups(
     lone_k = np.bincount(source_p, minlength=shape[1]) == 1
     centred_k = np.where(lone_k, 0.0, 1.0 - add_by_code(source_n, weights.weight, shape[1]))
     leverage_p = (
-        weight_mk.data + centred_k[source_p] * images_mk.data / np.bincount(source_n)[source_p]
+        weight_mk.data
+        + centred_k[source_p] * images_mk.data / np.bincount(source_n, weights=count_n)[source_p]
     )
     leverage_m = add_by_code(unit_p, leverage_p * images_mk.data, shape[0]) / np.bincount(
-        units.unit_n
+        units.unit_n, weights=count_n
     )
     return leverage_m, total_mj - images_mk @ np.where(lone_k[:, None], expected_kj, mean_kj)
 
@@ -181,7 +203,8 @@ def _centre_groups(
 def centre_within_sources(weights: WeightedRows, units: Units, influence_n: Floats) -> Floats:
     """Compute (m,) the spread of the unit sums of one influence function.
 
-    It is given by image and centred in every source: `centre_units` with expectation 0.
+    It is given by image, times its design weight, and centred in every source: `centre_units` with
+    expectation 0.
     """
     n_sources = len(weights.names)
     total_m = (
@@ -190,7 +213,7 @@ def centre_within_sources(weights: WeightedRows, units: Units, influence_n: Floa
         else add_by_code(units.unit_n, influence_n, units.stratum_m.size)
     )
     mean_k = add_by_code(weights.source, influence_n, n_sources) / np.bincount(
-        weights.source, minlength=n_sources
+        weights.source, weights=weights.design_weight, minlength=n_sources
     )
     return centre_units(
         weights, units, total_m[:, None], mean_k[:, None], np.zeros((n_sources, 1))

@@ -124,7 +124,7 @@ def shrink_weights(weights: Weights, means: Mapping[str, npt.ArrayLike] | None =
     if weights.estimation is None:
         check_solved(weights)
     values = _read_values(weights, means)
-    before_n, pool_n = weights.weight, equal_weights(weights.weight)
+    before_n, pool_n = weights.weight, equal_weights(weights)
     value_nj = np.column_stack(list(values.values()))
     direction_nj, of_value = _directions(value_nj, pool_n)
     noise = noise_beside_pool(weights, direction_nj)

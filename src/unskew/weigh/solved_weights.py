@@ -17,7 +17,7 @@ from unskew.solve.methods import Solved, solve_prepared, with_exact_hessian
 from unskew.solve.omega_rows import Rows
 from unskew.solve.options import OmegaOptions, read_options, shows_options
 from unskew.solve.overlap import overlap_at_solution, warn_if_weak
-from unskew.solve.prepared_rows import prepare
+from unskew.solve.prepared_rows import prepare, prepare_design
 from unskew.solve.source_codes import check_same_order
 from unskew.weigh.tail_verdict import judge_tail
 from unskew.weigh.uncertainty import log_normalizer_covariance
@@ -25,7 +25,13 @@ from unskew.weigh.uncertainty import log_normalizer_covariance
 
 @shows_options(OmegaOptions)
 def debias_weights(
-    omega: Any, source: Any, *, group: Any = None, id: Any = None, **options: Unpack[OmegaOptions]
+    omega: Any,
+    source: Any,
+    *,
+    group: Any = None,
+    id: Any = None,
+    design_weight: Any = None,
+    **options: Unpack[OmegaOptions],
 ) -> Weights:
     """Give every image one weight, with the normalizers Ω of ``solve_normalizers``.
 
@@ -40,6 +46,9 @@ def debias_weights(
         and standard errors account for it.
     id : (n,) an id for every image (default: the index of ``omega`` if it is a DataFrame, else the
         row number).
+    design_weight : (n,) d_i > 0, the inverse of the chance with which its source drew image i from
+        its own frame, up to a factor of the source. Then π_i ∝ d_i/Σ_k e^{u_k} ω_ik, u minimising
+        Σ_i d_i log Σ_k e^{u_k} ω_ik − Σ_k n_k u_k, d scaled to mean 1 within each source.
     **options
 
     Examples
@@ -50,38 +59,55 @@ def debias_weights(
     >>> weights.sample_weight[[0, 20, 40]].round(4).tolist(), weights.names
     ([0.6667, 2.0, 0.6667], ('all', 'half'))
     """
-    weights = solve_weights(omega, source, group=group, id=id, **options)
+    weights = solve_weights(
+        omega, source, group=group, id=id, design_weight=design_weight, **options
+    )
     overlap = judge_tail(weights.overlap, weights.weight, weights.unit)
     warn_if_weak(overlap)
     return replace(weights, overlap=overlap)
 
 
 def solve_weights(
-    omega: Any, source: Any, *, group: Any = None, id: Any = None, **options: Unpack[OmegaOptions]
+    omega: Any,
+    source: Any,
+    *,
+    group: Any = None,
+    id: Any = None,
+    design_weight: Any = None,
+    is_scaled: bool = False,
+    **options: Unpack[OmegaOptions],
 ) -> Weights:
-    """Do what `debias_weights` does; only the links are judged, and nothing is warned of."""
+    """Do what `debias_weights` does; only the links are judged, and nothing is warned of.
+
+    ``is_scaled``: the design weights are scaled already.
+    """
     checked = read_options(options)
-    prepared = prepare(omega, source, checked)
+    if is_scaled:
+        prepared, design_n = prepare(omega, source, checked, design_weight), design_weight
+    else:
+        prepared, design_n = prepare_design(omega, source, checked, design_weight)
     ids = _ids(omega, id, prepared.rows.n_rows)
     check_same_order(group, "group", omega)
     groups = None if group is None else group_codes(group, prepared.rows.n_rows)
-    return weigh_solved(solve_prepared(prepared, checked), ids, groups)
+    return weigh_solved(solve_prepared(prepared, checked), ids, groups, design_n)
 
 
 def weigh_solved(
     solved: Solved,
     ids: npt.NDArray[Any],
     groups: tuple[npt.NDArray[np.int64], npt.NDArray[Any]] | None = None,
+    design_n: Floats | None = None,
 ) -> Weights:
     """Compute the weights of a solve with the verdict on its links, without a warning.
 
-    ``groups``: the code of every image's group, and their names.
+    ``groups``: the code of every image's group, and their names. ``design_n``: the design weights
+    that the solve counted the images by.
     """
     solved = with_exact_hessian(solved)
     rows, solution = solved.rows, solved.solution
     source_n = rows.source_n if rows.inverse_n is None else rows.source_n[rows.inverse_n]
     weights = Weights(
-        weight=_weights(rows, solution.u),
+        weight=_weights(rows, solution.u, design_n),
         id=ids,
         source=source_n.copy(),
         names=solution.names,
@@ -90,6 +116,7 @@ def weigh_solved(
         group=None if groups is None else groups[0],
         group_names=None if groups is None else groups[1],
         rows=rows,
+        design_weight=design_n,
     )
     is_solved = solution.hessian is not None and np.all(np.isfinite(solution.hessian.data))
     if not solved.overlap.connected or not is_solved:
@@ -107,9 +134,11 @@ _MOST_GROUPED = 64
 def _grouped_root(weights: Weights) -> Floats | None:
     """Return (K, K) L with L Lᵀ the covariance of log Ω̂ where groups, not images, vary.
 
-    None where there are no groups, or they do not show how much they differ.
+    Also with design weights. None where there are neither, or they do not show how much they
+    differ.
     """
-    if weights.group is None or not 1 < len(weights.names) <= _MOST_GROUPED:
+    is_plain = weights.group is None and weights.design_weight is None
+    if is_plain or not 1 < len(weights.names) <= _MOST_GROUPED:
         return None
     try:
         covariance_kk = log_normalizer_covariance(weights)
@@ -121,11 +150,13 @@ def _grouped_root(weights: Weights) -> Floats | None:
     return np.asarray(vector_kj * np.sqrt(np.maximum(value_j, 0.0)))
 
 
-def _weights(rows: Rows, u_k: Floats) -> Floats:
-    """Compute (n,) 1/Σ_k e^{u_k} ω_ik over all images, normalised to sum 1."""
+def _weights(rows: Rows, u_k: Floats, design_n: Floats | None) -> Floats:
+    """Compute (n,) d_i/Σ_k e^{u_k} ω_ik over all images, normalised to sum 1."""
     weight_n = rows.inverse_sums(u_k)
     if rows.inverse_n is not None:
         weight_n = weight_n[rows.inverse_n]
+    if design_n is not None:
+        weight_n = weight_n * design_n
     # Weights of a failed solution are NaN.
     with np.errstate(invalid="ignore"):
         return np.asarray(weight_n / weight_n.sum())

@@ -29,6 +29,7 @@ import scipy.sparse
 import scipy.sparse.csgraph
 
 from unskew.records import Codes, Floats, Ints
+from unskew.records.design_weights import add_design
 from unskew.weigh.effective_size import add_by_code
 
 # κ: an image of a source weighs at most 1/κ as much as if its source were a random part of all.
@@ -39,13 +40,17 @@ _LEAST_SHARED = 0.01
 
 @dataclass(frozen=True, eq=False)
 class SourceRows:
-    """Weighted images (all with positive weight), their sources, values and sampling units."""
+    """Weighted images (all with positive weight), their sources, values and sampling units.
+
+    ``design``: their design weights, which the weights contain; None without any.
+    """
 
     n_sources: int
     source: Codes
     weight: Floats
     value: Floats
     unit: Ints | None
+    design: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -283,11 +288,12 @@ def contrast_memberships(
 
 def _spread(rows: SourceRows, influence_nj: Floats, own_n: Floats) -> Floats:
     """Compute (J, J) Σ_u T_u T_uᵀ/(1 − W_u), T_u the sums over units, centred within sources."""
-    size_k = np.maximum(np.bincount(rows.source, minlength=rows.n_sources), 1)
+    size_k = add_design(rows.source, rows.design, rows.n_sources)
     mean_kj = np.column_stack(
         [add_by_code(rows.source, column, rows.n_sources) for column in influence_nj.T]
     )
-    influence_nj -= (mean_kj / size_k[:, None])[rows.source]
+    centre_nj = (mean_kj / np.where(size_k > 0, size_k, 1.0)[:, None])[rows.source]
+    influence_nj -= centre_nj if rows.design is None else rows.design[:, None] * centre_nj
     leverage_u = own_n
     if rows.unit is not None:
         n_units = int(rows.unit.max()) + 1

@@ -77,18 +77,20 @@ def judge_sample(
     heaviness_t: Floats,
     unit_n: Ints | None = None,
     unit_t: Ints | None = None,
+    design_t: Floats | None = None,
 ) -> Overlap:
     """Turn the verdict to "weak" where much of a sample of the target is heavier than the pool.
 
     ``heaviness`` is log 1/Σ_k e^{u_k} ω_k(z), of the pool's images and of the target's. The fifth
     heaviest unit of the pool (of fewer than 100, the one at 5%) is the limit of what the pool
-    shows.
+    shows. ``design_t``: how often each of the target's images counts.
     """
     top_m = heaviness_n if unit_n is None else _largest_of_unit(heaviness_n, unit_n)
     rank = min(_HEAVY_RANK, max(top_m.size // 20, 1))
     limit = np.partition(top_m, top_m.size - rank)[top_m.size - rank]
     # Rounding makes no image heavier than its like.
-    share = float(np.mean(heaviness_t > limit + 1e-9 * max(1.0, abs(limit))))
+    is_heavier_t = heaviness_t > limit + 1e-9 * max(1.0, abs(limit))
+    share = float(np.average(is_heavier_t, weights=design_t))
     n_units = heaviness_t.size if unit_t is None else np.unique(unit_t).size
     unseen = max(share - _ERRORS * math.sqrt(share * (1.0 - share) / n_units), 0.0)
     overlap = replace(overlap, unseen=unseen, thresholds={**overlap.thresholds, "unseen": _UNSEEN})

@@ -11,6 +11,7 @@ import scipy.special
 
 from unskew.errors import ConfigError, DataError
 from unskew.records import Estimate, Floats, Ints
+from unskew.records.design_weights import DESIGN_WEIGHT
 from unskew.target.holdout import group_or_row
 from unskew.weigh.effective_size import add_by_code
 
@@ -150,14 +151,19 @@ def _gathered(
     estimation: Estimation, target_m: Floats, row_m: Ints, frame: pd.DataFrame
 ) -> TargetMean:
     """Average images of the target; ``row_m`` is their row in the fit, −1 for held-out ones."""
-    mean, size = float(target_m.mean()), target_m.size
+    # Scaling within the target does not matter: only ratios of design weights do.
+    count_m = np.ones(target_m.size)
+    if DESIGN_WEIGHT in frame.columns:
+        count_m = frame[DESIGN_WEIGHT].to_numpy(dtype=np.float64)
+    share_m = count_m / count_m.sum()
+    mean = float(share_m @ target_m)
     unit_m = group_or_row(frame)
     row_r = np.zeros(estimation.rows.weight.size)
     is_row_m = row_m >= 0
-    row_r[row_m[is_row_m]] = target_m[is_row_m] / size
+    row_r[row_m[is_row_m]] = share_m[is_row_m] * target_m[is_row_m]
     held_u = add_by_code(
         np.unique(unit_m, return_inverse=True)[1],
-        np.where(is_row_m, 0.0, (target_m - mean) / size),
+        np.where(is_row_m, 0.0, share_m * (target_m - mean)),
         np.unique(unit_m).size,
     )
     n_units = held_u.size

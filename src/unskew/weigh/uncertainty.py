@@ -42,6 +42,7 @@ from unskew.weigh.sampling_units import (
     check_level,
     check_order,
     check_values,
+    counts_of,
     degrees_of_freedom,
     design_effect,
     find_units,
@@ -76,6 +77,10 @@ def weighted_mean(weights: Weights, values: npt.ArrayLike, level: float = 0.95) 
     A source with one unit has no spread of its own: there ψ is centred at a_k instead, its
     expectation in source k under the model. If there is one unit altogether, or one group of
     several images in every source, no standard error exists, and it is infinite.
+
+    With design weights image i counts d_i times, with the same q_i: n π_i contains d_i, and aᵀ q_i
+    is multiplied by it; H, c and the centres are weighted by d. Errors are those of data in which
+    image i is repeated d_i times, the copies being one group.
 
     That sandwich sees only what happened: a link that could have produced an image but produced
     none adds nothing to it, and where the answer rests on such links it comes out near 0. So the
@@ -157,14 +162,14 @@ def spread_of_mean(weights: Weights, units: Units, deviation_n: Floats) -> tuple
     The former is centred, and its squares add up to the variance of μ̂.
     """
     influence_n, expected_k, model_variance = _influence(weights, deviation_n)
-    excess_n = influence_n - expected_k[weights.source]
+    excess_n = influence_n - counts_of(weights) * expected_k[weights.source]
     # At weak links a is huge, and what is left of a difference of its size is rounding.
     excess_n[np.abs(excess_n) <= 16 * np.finfo(np.float64).eps * np.abs(expected_k).max()] = 0.0
     return centre_within_sources(weights, units, excess_n), model_variance
 
 
 def influence_of_mean(weights: Weights, deviation_n: Floats) -> tuple[Floats, Floats]:
-    """Return (n,) ψ_i of `weighted_mean` and (K,) a_k, the expectation of ψ in each source.
+    """Return (n,) d_i ψ_i of `weighted_mean` and (K,) a_k, the expectation of ψ in each source.
 
     ``deviation_n`` is h_i − μ̂.
     """
@@ -190,13 +195,13 @@ def _influence(weights: Weights, deviation_n: Floats) -> tuple[Floats, Floats, f
         pull_k += q_bk.T @ pull_n[rows]
     a_k = solve_hessian(read_hessian(weights), pull_k)
     a_k -= a_k.mean()
-    influence_n = pull_n.size * pull_n
+    influence_n, count_n = pull_n.size * pull_n, counts_of(weights)
     for rows, q_bk in read_memberships(weights):
-        influence_n[rows] += q_bk @ a_k
+        influence_n[rows] += count_n[rows] * (q_bk @ a_k)
     # aᵀc rather than aᵀHa: where links are weak a is huge, and differences within well linked
     # sources would lose their digits.
     curved = max(float(a_k @ pull_k), 0.0)
-    return influence_n, a_k, float(pull_n @ pull_n) + curved / pull_n.size
+    return influence_n, a_k, float(pull_n @ (pull_n / count_n)) + curved / pull_n.size
 
 
 def log_normalizer_covariance(weights: Weights) -> Floats:
@@ -211,10 +216,10 @@ def log_normalizer_covariance(weights: Weights) -> Floats:
     which needs (K, K) matrices only, and whose one singular direction is known exactly rather than
     found by a tolerance. K = 1 gives Σ_i π_i² − 1/n.
 
-    With groups it is the sandwich of the influence functions ψ_ik = (H⁻q_i)_k − n π_i − bᵀq_i of
-    log Ω̂_k, centred and summed as in `weighted_mean`; this holds K + 1 numbers for every group in
-    memory. It is infinite where there is one group altogether, or one group of several images in
-    every source.
+    With groups or design weights it is the sandwich of the influence functions ψ_ik = (H⁻q_i)_k −
+    n π_i − bᵀq_i of log Ω̂_k, centred and summed as in `weighted_mean`; this holds K + 1 numbers for
+    every group in memory. It is infinite where there is one group altogether, or one group of
+    several images in every source.
     """
     if weights.estimation is not None and not weights.estimation.omega_is_known:
         return _covariance_of_fit(weights.estimation)
@@ -225,7 +230,7 @@ def log_normalizer_covariance(weights: Weights) -> Floats:
     inverse_kk = invert_hessian(read_hessian(weights), share_k)
     excess_k = target_k - share_k
     shift_k = inverse_kk @ excess_k
-    if weights.unit is not None:
+    if weights.unit is not None or weights.design_weight is not None:
         return _clustered_covariance(weights, inverse_kk, shift_k)
     covariance_kk = inverse_kk - shift_k[:, None] - shift_k[None, :]
     covariance_kk += weight_n.size * float(weight_n @ weight_n) + float(excess_k @ shift_k)
@@ -252,15 +257,19 @@ def _clustered_covariance(weights: Weights, inverse_kk: Floats, shift_k: Floats)
     if units.cannot_vary:
         return np.full_like(inverse_kk, np.inf)
     share_k, n, n_sources = weights.solution.share, weights.weight.size, shift_k.size
+    count_n = counts_of(weights)
     total_mk = np.zeros((units.stratum_m.size, n_sources))
     sum_kk = np.zeros((n_sources, n_sources))
     for rows, q_bk in read_memberships(weights, max_rows=max(1, _DENSE_BLOCK // n_sources)):
-        influence_bk = q_bk @ inverse_kk - (n * weights.weight[rows] + q_bk @ shift_k)[:, None]
+        d_b = count_n[rows][:, None]
+        influence_bk = (
+            d_b * (q_bk @ (inverse_kk - shift_k[:, None])) - n * weights.weight[rows][:, None]
+        )
         _add_rows(total_mk, units.unit_n[rows], influence_bk)
         _add_rows(sum_kk, weights.source[rows], influence_bk)
     # Σ_i q_ik ψ_i/n_k, the expectation in source k under the model, in closed form.
     expected_kk = inverse_kk - np.diag(1.0 / share_k) - shift_k[:, None]
-    mean_kk = sum_kk / np.bincount(weights.source)[:, None]
+    mean_kk = sum_kk / np.bincount(weights.source, weights=count_n)[:, None]
     spread_mk = centre_units(weights, units, total_mk, mean_kk, expected_kk)
     return spread_mk.T @ spread_mk
 

@@ -18,7 +18,7 @@ from unskew.weigh.estimated_omega import (
     deviations_from_strata,
     influence_of_estimate,
 )
-from unskew.weigh.sampling_units import Units, centre_within_sources, find_units
+from unskew.weigh.sampling_units import Units, centre_within_sources, counts_of, find_units
 from unskew.weigh.uncertainty import REPLICATES, spread_of_mean
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ def _spreads_of_rows(
         spread_m = _spread_of_images(rows, units, deviation_r)
         if has_own_masses:
             # The masses are those of the target's images: image j moves them towards its stratum.
-            share_r = is_reference_r / is_reference_r.sum()
+            count_r = np.where(is_reference_r, counts_of(rows), 0.0)
+            share_r = count_r / count_r.sum()
             moved_r = share_r * cell_means(rows, value_r)[rows.profile.cell]
             spread_m = spread_m + centre_within_sources(rows, units, moved_r.size * moved_r)
         elif rows.mass_covariance is not None:
@@ -123,8 +124,11 @@ def _spreads_of_replicates(
     mean_bj = mean_bj.reshape(len(fits), value_nj.shape[1])
     row_b = np.zeros(len(fits))
     if row_r is not None:
-        size = int(np.count_nonzero(estimation.fitted.is_reference_r))
+        count_r = counts_of(estimation.rows)
+        size = float(count_r[estimation.fitted.is_reference_r].sum())
         # A replicate may have drawn whole groups, and so another number of rows.
-        row_b = np.array([size * row_r[fit.reference_m].mean() for fit in fits])
+        row_b = np.array(
+            [size * row_r[at].sum() / count_r[at].sum() for at in (fit.reference_m for fit in fits)]
+        )
     scale = np.sqrt(max(len(fits) - 1, 1))
     return (mean_bj - mean_bj.mean(axis=0)) / scale, (row_b - row_b.mean()) / scale

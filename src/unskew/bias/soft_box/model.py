@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from unskew.bias.base import Bias, BiasData, Description, Factor
+from unskew.bias.base import Bias, BiasData, Description, Factor, no_design_weights
 from unskew.bias.feature_flags import flag_identifiers
 from unskew.bias.features import (
     check_columns,
@@ -87,6 +87,8 @@ class SoftBox(Bias):
     def estimate(
         self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None
     ) -> Factor:
+        if data.design is not None:
+            raise no_design_weights("SoftBox", "Tilt, Propensity or Box")
         warm = start if isinstance(start, FittedSoftBox) and not data.learn_anew else None
         names = expand_features(data.frame, self.features)
         other = [name for name in names if not is_numeric(data.frame[name])]
