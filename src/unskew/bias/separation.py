@@ -96,7 +96,7 @@ def judge_separation(fitted: FittedBias, images: ScoredImages, seed: int) -> Sep
         chance_r = part.memberships(np.arange(at.size))[:, target]
         from_pool = chance_r[~is_target].sum() / chance_r.sum()
         variance += float(null_b.var()) / from_pool**2
-        n_target += float(part.counted(np.flatnonzero(is_target), np.ones((1, 1))).sum())
+        n_target += float(add_design(part.source, part.design, target + 1)[target])
     if not p_values:
         return None
     # An image of one fold and one of another are compared twice, once with each fold's classifier,
