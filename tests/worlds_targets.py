@@ -84,7 +84,9 @@ def _separate(
     value = mean[cell] + 0.3 * rng.normal(size=cell.size)
     target = Target.margins(_margins(rng, joint, survey, names))
     truth = float(joint.ravel() @ mean)
-    return DataSet(make_pool(source, **columns), Strata(list(names)), target, value, truth)
+    sources = tuple(f"s{k}" for k in range(n_sources))
+    pool = make_pool(source, sources, **columns)
+    return DataSet(pool, Strata(list(names)), target, value, truth)
 
 
 def margins_two(rng: Rng) -> DataSet:
@@ -127,6 +129,11 @@ def margins_unequal(rng: Rng) -> DataSet:
     target = Target.margins(_margins(rng, joint, None, ("A", "B")))
     value = mean[cell] + 0.3 * rng.normal(size=cell.size)
     return DataSet(pool, Strata(["A", "B"]), target, value, float(joint.ravel() @ mean))
+
+
+def margins_many(rng: Rng) -> DataSet:
+    """Two margins; forty sources of 15 images that select by each attribute separately."""
+    return _separate(rng, _joint((2, 2), 0.7, 11), 40, 15, strength=0.7)
 
 
 # ---- levels kept at their pool share
@@ -391,6 +398,7 @@ MARGINS: tuple[Recipe, ...] = (
     margins_three_survey,
     margins_groups,
     margins_unequal,
+    margins_many,
 )
 KEPT: tuple[Recipe, ...] = (
     kept_outside,

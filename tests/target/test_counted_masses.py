@@ -31,9 +31,10 @@ def test_the_derivative_is_what_one_more_image_changes(interactions):
     jacobian = counted.jacobian()
     # Masses sum to 1 whatever the counts.
     np.testing.assert_allclose(jacobian.sum(axis=0), 0, atol=1e-15)
-    # Ten times the counts change nothing: Σ_p N_p ∂/∂N_p = 0.
+    # Ten times the counts change nothing: Σ_p N_p ∂/∂N_p = 0, but for the correction for bias, a
+    # few of 48,000 images.
     size_p = np.bincount(counted.code_n, weights=counted.weight)
-    np.testing.assert_allclose(jacobian @ size_p, 0, atol=1e-12)
+    np.testing.assert_allclose(jacobian @ size_p, 0, atol=1e-4)
     for p in range(0, counted.cell_p.size, 3):
         row = many.iloc[[int(np.flatnonzero(counted.code_n == p)[0])]]
         more = pd.concat([many, *[row] * 20], ignore_index=True)

@@ -15,6 +15,7 @@ from target_pools import (
     with_gaps,
 )
 from unskew import ConfigError, DataError, Pool, Target
+from unskew.target.resolution import find_pool_cells
 
 
 def test_levels_outside_are_dropped():
@@ -158,3 +159,22 @@ def test_columns_that_the_pool_lacks_are_named():
     frame = small_pool().frame.assign(group=[1, 1, None, 2, 2, 2])
     with refused(DataError, column="group", count=1):
         Target.uniform("label", unit="group").stratify(frame)
+
+
+def test_the_design_effect_of_groups_is_how_alike_their_images_are():
+    rng = np.random.default_rng(0)
+    label = rng.choice(list("abc"), 400)
+    light = rng.choice(["day", "night"], 400)
+    frame = pd.DataFrame({"source": np.repeat(["p", "q"], 200), "label": label, "light": light})
+    target = Target.uniform(["label", "light"])
+    np.testing.assert_array_equal(find_pool_cells(target, frame).effect_k, [1, 1])
+    alone = find_pool_cells(target, frame.assign(group=np.arange(400))).effect_k
+    np.testing.assert_allclose(alone, 1)
+    # Three copies of every image of the first source.
+    copied = frame.assign(group=np.arange(400)).loc[
+        np.repeat(np.arange(400), [3] * 200 + [1] * 200)
+    ]
+    np.testing.assert_allclose(find_pool_cells(target, copied).effect_k, [3, 1])
+    # Images that share a group at random: 1, to 10% for 5 cells and 50 groups.
+    mixed = find_pool_cells(target, frame.assign(group=np.arange(400) // 4)).effect_k
+    np.testing.assert_allclose(mixed, 1, atol=0.3)

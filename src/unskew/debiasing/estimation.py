@@ -19,7 +19,7 @@ from unskew.records.levels import codes_or_alone
 from unskew.target.facts import Distribution
 from unskew.target.mass_covariance import redrawn_fact
 from unskew.weigh.bootstrap import Replicate
-from unskew.weigh.count_covariance import counted_error
+from unskew.weigh.count_covariance import strata_errors
 from unskew.weigh.estimated_omega import EstimatedRows
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from unskew.bias.fitted import FittedBias
     from unskew.bias.resemblance import Resemblance
     from unskew.debiasing.outcome_model import OutcomePredictions
-    from unskew.target.mass_covariance import MassError
-    from unskew.target.strata import TargetStrata
 
 
 class FittedWeights(NamedTuple):
@@ -108,16 +106,9 @@ def estimated_rows(fitted: FittedBias, weight_r: Floats) -> EstimatedRows:
         else np.unique(data.unit, return_inverse=True)[1].astype(np.int64),
         replace(fitted.profile, solved=None),
         np.arange(data.n_sources) != data.sample,
-        () if fitted.strata is None else _mass_errors(fitted.strata.target),
+        () if fitted.strata is None else strata_errors(fitted.strata.target),
         data.design,
     )
-
-
-def _mass_errors(strata: TargetStrata) -> tuple[MassError, ...]:
-    """Return the errors of the masses: of surveys, and of the pool's counts that they follow."""
-    if strata.counted is None:
-        return strata.errors
-    return (*strata.errors, counted_error(strata.counted))
 
 
 # A rival with a smaller share of the fit's effective number of images rests on a few of them at the

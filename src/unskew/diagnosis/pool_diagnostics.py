@@ -23,6 +23,8 @@ from unskew.report.summary.weighted_pool import (
     fitted_columns,
     pair_with_weights,
 )
+from unskew.target.mass_covariance import sum_covariances
+from unskew.weigh.count_covariance import strata_errors
 
 if TYPE_CHECKING:
     from unskew.bias.fit_check import FitCheck
@@ -352,6 +354,7 @@ def _stratum_errors(weighed: WeightedPool) -> Floats | None:
     """Return (C,) standard errors of the target's masses; 0 where they are exact."""
     if weighed.strata is None:
         return None
-    if weighed.strata.covariance is None:
+    covariance_cc = sum_covariances(strata_errors(weighed.strata))
+    if covariance_cc is None:
         return np.zeros(len(weighed.strata.strata))
-    return np.sqrt(np.maximum(np.diagonal(weighed.strata.covariance), 0.0))
+    return np.sqrt(np.maximum(np.diagonal(covariance_cc), 0.0))

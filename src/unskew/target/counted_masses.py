@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.records import Codes, Floats, Ints
+from unskew.target.facts import cells_of
 from unskew.target.interactions import CommonInteractions
 from unskew.target.mass_covariance import share_jacobian
 
@@ -77,6 +78,13 @@ class CountedMasses:
     unit: Ints | None = field(repr=False)
     design: Floats | None = field(repr=False, default=None)
 
+    @property
+    def n_effects_k(self) -> Ints:
+        """(K,) r_k, parameters that every source had of its own: 1, or its main effects and 1."""
+        if self.raked is None or self.raked.common is None:
+            return np.ones(len(self.names), dtype=np.int64)
+        return self.raked.common.n_effects(len(self.names))
+
     def jacobian(self) -> Floats:
         """(C, P) ∂p_c/∂N_p."""
         inside_c = self.in_scope_c
@@ -98,3 +106,28 @@ class CountedMasses:
             raked_cc = share_in * self.raked.jacobian(int(k))
             jacobian_cp[np.ix_(inside_c, at)] += raked_cc[:, position_c[self.cell_p[at]]]
         return jacobian_cp
+
+
+def design_effects(
+    count_kc: Floats, source_m: Ints, group_m: Ints, cell_m: Ints, unit_m: Floats
+) -> Floats:
+    """(K,) design effect of groups on the shares of the cells in each source, at least 1.
+
+    Σ_g Σ_c (N_gc − N_g p_c)²/(n (1 − Σ_c p_c²)), N_gc the units of group g in cell c, n those of
+    the source: m where every group is m copies of one image (or an image of design weight m), about
+    1 where images of a group are no more alike than others.
+    """
+    n_sources = len(count_kc)
+    size_k = np.maximum(count_kc.sum(axis=1), 1e-300)
+    share_kc = count_kc / size_k[:, None]
+    group_ga, of_group_m = cells_of([source_m, group_m])
+    pair_pa, of_pair_m = cells_of([of_group_m, cell_m])
+    size_g, size_p = np.bincount(of_group_m, unit_m), np.bincount(of_pair_m, unit_m)
+    source_g, group_p, cell_p = group_ga[:, 0], pair_pa[:, 0], pair_pa[:, 1]
+    even_k = np.square(share_kc).sum(axis=1)
+    crossed_p = size_p * (size_p - 2 * size_g[group_p] * share_kc[source_g[group_p], cell_p])
+    squares_k = np.bincount(source_g[group_p], crossed_p, n_sources) + even_k * np.bincount(
+        source_g, np.square(size_g), n_sources
+    )
+    alike_k = squares_k / np.maximum(size_k * (1 - even_k), 1e-9 * size_k)
+    return np.asarray(np.maximum(alike_k, 1.0))

@@ -6,8 +6,9 @@ source k and cell c are fitted by
 
     μ_kc = exp(θ_c + z_c·β_k),   z_c the indicators of the cell's levels,
 
-the maximum of the likelihood: Σ_k μ_kc = n_+c, and every source keeps its own margins. θ, up to
-functions of single attributes, are the common interactions.
+the maximum of the likelihood (Σ_k μ_kc = n_+c, and every source keeps its own margins), corrected
+for the bias that the main effects of many small sources cause. θ, up to functions of single
+attributes, are the common interactions.
 """
 
 from __future__ import annotations
@@ -65,6 +66,14 @@ class CommonInteractions:
     def _spectrum(self) -> _Spectrum:
         return _spectrum(self.fitted_kc, self.indicator_cj)
 
+    def n_effects(self, n_sources: int) -> Ints:
+        """(K,) 1 + Σ_a (levels of attribute a that the source has − 1); 1 for one source."""
+        if self.fitted_kc.shape[0] < n_sources or n_sources == 1:
+            return np.ones(n_sources, dtype=np.int64)
+        seen_kj = (self.fitted_kc @ self.indicator_cj) > 0
+        n_attributes = int(self.indicator_cj[0].sum())
+        return np.asarray(np.maximum(seen_kj.sum(axis=1) - n_attributes + 1, 1), dtype=np.int64)
+
     def log_jacobian(self, k: int) -> Floats:
         """(C, C) ∂ log w_c/∂ n_kd, up to functions of single attributes.
 
@@ -81,20 +90,25 @@ class CommonInteractions:
         return np.asarray(within_cc - to_null_cc @ (self.table_c[:, None] * within_cc) + to_null_cc)
 
 
-def fit_common_interactions(count_kc: Floats, codes: Sequence[Ints]) -> CommonInteractions:
+def fit_common_interactions(
+    count_kc: Floats, codes: Sequence[Ints], effect_k: Floats | None = None
+) -> CommonInteractions:
     """Fit the log-linear model whose interactions are common to all sources.
 
     Parameters
     ----------
     count_kc : (K, C) counts by source and cell; every cell has some.
     codes : for each attribute, (C,) the level of every cell.
+    effect_k : (K,) design effect of each source, by which groups that are alike count less; default
+        1.
     """
+    effect_k = np.ones(len(count_kc)) if effect_k is None else effect_k
     indicator_cj = np.hstack([np.eye(int(code_c.max()) + 1)[code_c] for code_c in codes])
-    fitted_kc = _fit(count_kc, indicator_cj, codes)
+    fitted_kc = _fit(count_kc, indicator_cj, codes, effect_k)
     is_smoothed = fitted_kc is None
     if fitted_kc is None:
-        count_kc = count_kc + _pseudo_counts(count_kc, codes)
-        fitted_kc = _fit(count_kc, indicator_cj, codes)
+        count_kc = count_kc + effect_k[:, None] * _pseudo_counts(count_kc, codes)
+        fitted_kc = _fit(count_kc, indicator_cj, codes, effect_k)
     if fitted_kc is None:
         # Beyond double precision: nothing is taken from within sources.
         fitted_kc = count_kc.sum(axis=0)[None, :]
@@ -128,13 +142,23 @@ def _pseudo_counts(count_kc: Floats, codes: Sequence[Ints]) -> Floats:
     return np.asarray(_PSEUDO_COUNT * spread_kc / np.where(total_k > 0, total_k, 1.0))
 
 
-def _fit(count_kc: Floats, indicator_cj: Floats, codes: Sequence[Ints]) -> Floats | None:
-    """(K, C) μ at the maximum of the likelihood; None where that is at infinity."""
+def _fit(
+    count_kc: Floats, indicator_cj: Floats, codes: Sequence[Ints], effect_k: Floats
+) -> Floats | None:
+    """(K, C) μ at the maximum of the likelihood, corrected for bias; None where it is at infinity.
+
+    Main effects of many small sources bias the interactions, as the fixed effects of a logistic
+    regression do. Firth (1993) removes that to first order: half the leverage of a cell is added to
+    its count, times the design effect. Here it is the leverage beyond the cell's own θ, μ_kc/Σ_k
+    μ_kc; so one source has its own table.
+    """
     if count_kc.shape[0] == 1:
         return count_kc if (count_kc > 0).all() else None
     fitted_kc = _sweep(count_kc, codes)
     for _ in range(_MAX_STEPS):
-        step_kc = _newton_step(count_kc, fitted_kc, indicator_cj)
+        margins = _Margins(fitted_kc, indicator_cj)
+        added_kc = 0.5 * effect_k[:, None] * _excess_leverage(fitted_kc, margins)
+        step_kc = _newton_step(count_kc + added_kc - fitted_kc, fitted_kc, margins)
         largest = float(np.abs(step_kc).max())
         # Far from the maximum of a concave function a short step never goes wrong.
         fitted_kc = fitted_kc * np.exp(step_kc * min(1.0, 2.0 / max(largest, 1e-300)))
@@ -143,6 +167,26 @@ def _fit(count_kc: Floats, indicator_cj: Floats, codes: Sequence[Ints]) -> Float
         if not np.isfinite(fitted_kc).all():
             return None
     return None
+
+
+def _excess_leverage(fitted_kc: Floats, margins: _Margins) -> Floats:
+    """(K, C) μ_kc Var(log μ_kc) − μ_kc/Σ_k μ_kc; not negative, and 0 for one source.
+
+    With G_k = (Zᵀ diag(μ_k) Z)⁺ Zᵀ diag(μ_k), log μ_k varies by (I − Z G_k) S⁺ (I − Z G_k)ᵀ and by
+    Z (Zᵀ diag(μ_k) Z)⁺ Zᵀ.
+    """
+    indicator_cj = margins.indicator_cj
+    inverse_cc = np.linalg.inv(margins.fixed_information)
+    gain_kjc = margins.inverse_kjj @ margins.weighted_kcj.transpose(0, 2, 1)
+    half_kjc = gain_kjc @ inverse_cc
+    own_kjj = half_kjc @ gain_kjc.transpose(0, 2, 1) + margins.inverse_kjj
+    variance_kc = (
+        np.diagonal(inverse_cc)
+        - 2 * (indicator_cj * half_kjc.transpose(0, 2, 1)).sum(axis=2)
+        + ((indicator_cj @ own_kjj) * indicator_cj).sum(axis=2)
+    )
+    excess_kc = fitted_kc * variance_kc - fitted_kc / fitted_kc.sum(axis=0)
+    return np.asarray(np.maximum(excess_kc, 0.0))
 
 
 def _sweep(count_kc: Floats, codes: Sequence[Ints]) -> Floats:
@@ -158,10 +202,10 @@ def _sweep(count_kc: Floats, codes: Sequence[Ints]) -> Floats:
 
 
 def _inverse_margins(fitted_c: Floats, indicator_cj: Floats) -> Floats:
+    """(…, J, J) (Zᵀ diag(μ) Z)⁺, of one source or of all."""
+    weighted_cj = fitted_c[..., None] * indicator_cj
     return np.asarray(
-        np.linalg.pinv(
-            indicator_cj.T @ (fitted_c[:, None] * indicator_cj), hermitian=True, rcond=1e-12
-        ),
+        np.linalg.pinv(indicator_cj.T @ weighted_cj, hermitian=True, rcond=1e-12),
         dtype=np.float64,
     )
 
@@ -172,34 +216,42 @@ def _projection(fitted_c: Floats, indicator_cj: Floats) -> Floats:
     return np.asarray(weighted_cj @ _inverse_margins(fitted_c, indicator_cj) @ indicator_cj.T)
 
 
-def _information(fitted_kc: Floats, indicator_cj: Floats) -> Floats:
-    """(C, C) S = Σ_k (I − A_k) diag(μ_k)."""
-    information_cc = np.diag(fitted_kc.sum(axis=0))
-    for fitted_c in fitted_kc:
-        weighted_cj = fitted_c[:, None] * indicator_cj
-        information_cc -= weighted_cj @ _inverse_margins(fitted_c, indicator_cj) @ weighted_cj.T
-    return information_cc
+class _Margins:
+    """The main effects of all sources at fitted counts μ, and the information S that they leave.
+
+    Attributes
+    ----------
+    indicator_cj : (C, J) Z.
+    weighted_kcj : (K, C, J) diag(μ_k) Z.
+    inverse_kjj : (K, J, J) (Zᵀ diag(μ_k) Z)⁺.
+    information_cc : (C, C) S = Σ_k (I − A_k) diag(μ_k).
+    fixed_information : S and, to make it regular, what fixes the functions of single attributes,
+        and those that no source shows; no μ depends on them.
+    """
+
+    def __init__(self, fitted_kc: Floats, indicator_cj: Floats) -> None:
+        self.indicator_cj = indicator_cj
+        self.weighted_kcj = fitted_kc[:, :, None] * indicator_cj
+        self.inverse_kjj = _inverse_margins(fitted_kc, indicator_cj)
+        explained_kcj = self.weighted_kcj @ self.inverse_kjj
+        total_c = fitted_kc.sum(axis=0)
+        self.information_cc = np.diag(total_c) - np.tensordot(
+            explained_kcj, self.weighted_kcj, axes=((0, 2), (0, 2))
+        )
+        weighted_cj = total_c[:, None] * indicator_cj
+        free_cc = weighted_cj @ _inverse_margins(total_c, indicator_cj) @ weighted_cj.T
+        self.fixed_information = self.information_cc + free_cc + np.diag(1e-9 * total_c)
 
 
-def _newton_step(count_kc: Floats, fitted_kc: Floats, indicator_cj: Floats) -> Floats:
+def _newton_step(residual_kc: Floats, fitted_kc: Floats, margins: _Margins) -> Floats:
     """(K, C) change of log μ: θ first, then the main effects of every source given θ."""
-    residual_kc = count_kc - fitted_kc
-    inverses = [_inverse_margins(fitted_c, indicator_cj) for fitted_c in fitted_kc]
-    pull_c = residual_kc.sum(axis=0)
-    for fitted_c, residual_c, inverse_jj in zip(fitted_kc, residual_kc, inverses, strict=True):
-        pull_c = pull_c - fitted_c * (indicator_cj @ (inverse_jj @ (indicator_cj.T @ residual_c)))
-    # Functions of single attributes are free; the second term fixes them, and the third what no
-    # source shows.
-    total_c = fitted_kc.sum(axis=0)
-    weighted_cj = total_c[:, None] * indicator_cj
-    fixed_cc = weighted_cj @ _inverse_margins(total_c, indicator_cj) @ weighted_cj.T
-    information_cc = _information(fitted_kc, indicator_cj) + fixed_cc + np.diag(1e-10 * total_c)
-    theta_c = np.linalg.solve(information_cc, pull_c)
-    step_kc = np.empty_like(fitted_kc)
-    for k, inverse_jj in enumerate(inverses):
-        beta_j = inverse_jj @ (indicator_cj.T @ (residual_kc[k] - fitted_kc[k] * theta_c))
-        step_kc[k] = np.where(fitted_kc[k] > 0, theta_c + indicator_cj @ beta_j, 0.0)
-    return step_kc
+    indicator_cj = margins.indicator_cj
+    explained_kj = np.einsum("kji,ki->kj", margins.inverse_kjj, residual_kc @ indicator_cj)
+    pull_c = (residual_kc - fitted_kc * (explained_kj @ indicator_cj.T)).sum(axis=0)
+    theta_c = np.linalg.solve(margins.fixed_information, pull_c)
+    left_kc = residual_kc - fitted_kc * theta_c
+    beta_kj = np.einsum("kji,ki->kj", margins.inverse_kjj, left_kc @ indicator_cj)
+    return np.where(fitted_kc > 0, theta_c + beta_kj @ indicator_cj.T, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +264,7 @@ class _Spectrum:
 
 def _spectrum(fitted_kc: Floats, indicator_cj: Floats) -> _Spectrum:
     root_c = np.sqrt(fitted_kc.sum(axis=0))
-    scaled_cc = _information(fitted_kc, indicator_cj) / np.outer(root_c, root_c)
+    scaled_cc = _Margins(fitted_kc, indicator_cj).information_cc / np.outer(root_c, root_c)
     value_j, vector_cj = np.linalg.eigh((scaled_cc + scaled_cc.T) / 2)
     is_null_j = value_j <= _NULL
     kept_cj = vector_cj[:, ~is_null_j] / root_c[:, None]

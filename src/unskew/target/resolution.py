@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,7 @@ from unskew.errors import ConfigError, CoverageError, DataError, did_you_mean, f
 from unskew.records import Codes, Floats, Ints, Pool, Target
 from unskew.records.design_weights import design_of_frame
 from unskew.records.levels import MISSING, codes_or_alone, text_levels
-from unskew.target.counted_masses import CountedMasses, RakedFromCounts
+from unskew.target.counted_masses import CountedMasses, RakedFromCounts, design_effects
 from unskew.target.facts import bin_labels, cells_of, check_discrete, column_levels
 from unskew.target.interactions import Disagreement, source_disagreement
 from unskew.target.settings import reference_sentences, strata_sentences
@@ -71,6 +72,18 @@ class PoolCells:
         key_m = self.source_n[kept_n] * np.int64(n_cells) + self.code_n[kept_n]
         count = np.bincount(key_m, weights=self.unit_n[kept_n], minlength=len(self.names) * n_cells)
         return np.asarray(count.reshape(len(self.names), n_cells), dtype=np.float64)
+
+    @cached_property
+    def effect_k(self) -> Floats:
+        """(K,) design effect of groups and design weights on the shares of the cells."""
+        if self.group_n is None and self.design_n is None:
+            return np.ones(len(self.names))
+        kept_n = self.code_n >= 0
+        group_n = np.arange(kept_n.size) if self.group_n is None else self.group_n
+        source_m = self.source_n[kept_n].astype(np.int64)
+        return design_effects(
+            self.count_kc, source_m, group_n[kept_n], self.code_n[kept_n], self.unit_n[kept_n]
+        )
 
     @property
     def size_c(self) -> Floats:
@@ -378,24 +391,8 @@ def _count_masses(
 def _disagreement(cells: PoolCells, masses: CellMasses) -> Disagreement | None:
     if masses.raked is None or masses.raked.common is None:
         return None
-    effect_k = np.ones(len(cells.names))
-    if cells.group_n is not None or cells.design_n is not None:
-        # Kish: as if the images of a group were copies of one another, and an image of design
-        # weight 2 two of them.
-        kept_n = cells.code_n >= 0
-        group_n = np.arange(kept_n.size) if cells.group_n is None else cells.group_n
-        size_g = np.bincount(
-            group_n[kept_n], weights=cells.unit_n[kept_n], minlength=group_n.max() + 1
-        )
-        units_k = np.bincount(cells.source_n[kept_n], cells.unit_n[kept_n], effect_k.size)
-        squares_k = np.bincount(
-            cells.source_n[kept_n],
-            cells.unit_n[kept_n] * size_g[group_n[kept_n]],
-            effect_k.size,
-        )
-        effect_k = np.maximum(squares_k / np.maximum(units_k, 1e-300), 1.0)
     return source_disagreement(
-        masses.raked.common, masses.mass_c, cell_codes(masses.cells), effect_k
+        masses.raked.common, masses.mass_c, cell_codes(masses.cells), cells.effect_k
     )
 
 

@@ -249,7 +249,9 @@ def _rake(target: Target, pool_cells: PoolCells) -> CellMasses:
     cells, size_c = [pool_cells.cells[c] for c in at], pool_cells.size_c[at]
     common = None
     if target.interactions is None:
-        common = fit_common_interactions(pool_cells.count_kc[:, at], cell_codes(cells))
+        common = fit_common_interactions(
+            pool_cells.count_kc[:, at], cell_codes(cells), pool_cells.effect_k
+        )
     table_c = size_c if common is None else common.table_c
     masses, indicator_cj = _rake_cells(target, cells, table_c)
     # The pool's own table is itself a sample.

@@ -10,16 +10,18 @@ import scipy.sparse
 
 from unskew.target.counted_masses import CountedMasses
 from unskew.target.mass_covariance import MassError
+from unskew.target.strata import TargetStrata
 from unskew.weigh.sampling_units import find_units
 
 
 def counted_error(counted: CountedMasses) -> MassError:
     """Compute J Cov(N) Jᵀ, J = ∂p/∂N, where every source (or its groups) is drawn again.
 
-    Cov(N) is Σ_s n_s/(n_s − 1) Σ_{j in s} (N_j − N̄_s)(N_j − N̄_s)ᵀ, N_j the counts of unit j, over
-    the n_s units of stratum s, those without any count included. A stratum with one unit shows no
-    spread. With design weights N̄_s is N_s in the proportion of unit j's design weights instead:
-    those of a source have a fixed sum.
+    Cov(N) is Σ_s n_s/(n_s − r_s) Σ_{j in s} (N_j − N̄_s)(N_j − N̄_s)ᵀ, N_j the counts of unit j, over
+    the n_s units of stratum s, those without any count included. r_s is 1, or the number of main
+    effects that were fitted to the stratum's sources, as in a regression. A stratum with one unit
+    shows no spread. With design weights N̄_s is N_s in the proportion of unit j's design weights
+    instead: those of a source have a fixed sum.
     """
     if counted.design is not None:
         counted = _counting(counted, counted.design > 0)
@@ -33,9 +35,12 @@ def counted_error(counted: CountedMasses) -> MassError:
     member_sm = scipy.sparse.coo_array(
         (np.ones(n_units), (units.stratum_m, np.arange(n_units))), shape=(n_strata, n_units)
     ).tocsr()
-    factor_s = np.divide(
-        units.size_s, units.size_s - 1.0, out=np.zeros(n_strata), where=units.size_s > 1
-    )
+    # A source belongs to one stratum.
+    stratum_k = np.zeros(len(counted.names), dtype=np.int64)
+    stratum_k[counted.source] = units.stratum_m[units.unit_n]
+    effects_s = np.bincount(stratum_k, weights=counted.n_effects_k, minlength=n_strata)
+    left_s = np.maximum(units.size_s - np.maximum(effects_s, 1.0), 1.0)
+    factor_s = np.where(units.size_s > 1, units.size_s / left_s, 0.0)
     jacobian_pc = counted.jacobian().T
     factor_m = factor_s[units.stratum_m][:, None]
     squares_pp = count_mp.T @ (count_mp * factor_m)
@@ -58,7 +63,7 @@ def counted_error(counted: CountedMasses) -> MassError:
         moved_cc = cross_ck @ mean_kc
         both_kk = (design_mk.T @ (design_mk * factor_m)).toarray()
         covariance_cc = squares_cc - moved_cc - moved_cc.T + mean_kc.T @ both_kk @ mean_kc
-    freedom = float(np.maximum(units.size_s - 1, 0).sum())
+    freedom = float(np.where(units.size_s > 1, left_s, 0.0).sum())
     return MassError(np.asarray(covariance_cc), max(freedom, 1.0))
 
 
@@ -72,3 +77,10 @@ def _counting(counted: CountedMasses, counts_n: npt.NDArray[np.bool_]) -> Counte
         unit=None if counted.unit is None else counted.unit[counts_n],
         design=None if counted.design is None else counted.design[counts_n],
     )
+
+
+def strata_errors(strata: TargetStrata) -> tuple[MassError, ...]:
+    """Return all errors of the masses: of surveys, and of the pool's counts that they follow."""
+    if strata.counted is None:
+        return strata.errors
+    return (*strata.errors, counted_error(strata.counted))

@@ -194,15 +194,22 @@ def mass_variances(
     rows: EstimatedRows, value_r: Floats, empty_mean_c: Floats | None = None
 ) -> Floats:
     """Compute mᵀ Cov(p̂) m of every error of the strata's masses, m_c the mean of stratum c."""
-    mean_c = cell_means(rows, value_r)
-    if empty_mean_c is not None:
-        mass_c = add_by_code(rows.profile.cell, rows.weight, mean_c.size)
-        mean_c = np.where(mass_c > 0, mean_c, empty_mean_c)
-    # Masses sum to 1, so an offset cancels; without it less is lost to rounding.
-    mean_c = mean_c - float(rows.weight @ value_r)
+    mean_c = stratum_deviations(rows, value_r, empty_mean_c)
     return np.array(
         [max(float(mean_c @ error.covariance_cc @ mean_c), 0.0) for error in rows.mass_errors]
     )
+
+
+def stratum_deviations(
+    rows: EstimatedRows, value_r: Floats, empty_mean_c: Floats | None = None
+) -> Floats:
+    """Return (C,) m_c − μ̂; masses sum to 1, so that the offset changes no variance.
+
+    ``empty_mean_c`` is the mean of strata without weight; None: that of all.
+    """
+    mean_c, mean = cell_means(rows, value_r), float(rows.weight @ value_r)
+    mass_c = add_by_code(rows.profile.cell, rows.weight, mean_c.size)
+    return np.where(mass_c > 0, mean_c, mean if empty_mean_c is None else empty_mean_c) - mean
 
 
 def cell_means(rows: EstimatedRows, value_r: Floats) -> Floats:

@@ -17,6 +17,7 @@ from unskew.weigh.estimated_omega import (
     cell_means,
     deviations_from_strata,
     influence_of_estimate,
+    stratum_deviations,
 )
 from unskew.weigh.sampling_units import Units, centre_within_sources, counts_of, find_units
 from unskew.weigh.uncertainty import REPLICATES, spread_of_mean
@@ -82,7 +83,7 @@ def _spreads_of_rows(
             moved_r = share_r * cell_means(rows, value_r)[rows.profile.cell]
             spread_m = spread_m + centre_within_sources(rows, units, moved_r.size * moved_r)
         elif rows.mass_covariance is not None:
-            masses.append(_root(rows.mass_covariance) @ cell_means(rows, value_r))
+            masses.append(_root(rows.mass_covariance) @ stratum_deviations(rows, value_r))
         columns.append(spread_m)
     spread_uj = np.column_stack(columns)
     if masses:
