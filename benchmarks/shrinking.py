@@ -1,7 +1,8 @@
 """What `unskew.shrink_weights` does to the error of a target mean: the table of docs/few-images.md.
 
-python benchmarks/shrinking.py                    every recipe of tests/simulations.py, about ten
-minutes on one core python benchmarks/shrinking.py --sets 100         quicker, and rougher
+python benchmarks/shrinking.py                    every recipe of tests/simulations.py and the
+features of tests/worlds_variance.py, a quarter of an hour on one core
+python benchmarks/shrinking.py --sets 100         quicker, and rougher
 python benchmarks/shrinking.py --only tilt_small  one recipe
 """
 
@@ -17,6 +18,7 @@ import numpy as np
 
 import simulations as recipes
 import unskew
+import worlds_variance as worlds
 
 # Other data sets than those that the tests draw.
 SEED = 2027
@@ -40,6 +42,14 @@ def main() -> None:
             row, ratio = measure(recipe, options.sets)
             ratios.append(ratio)
             print(row, flush=True)
+    print(
+        "\nShrunk in all features together; the error is that of their sum:\n\n"
+        "| recipe | data | images | pool | weights | shrunk | shrunk / weights | kept "
+        "|\n|---|---|---|---|---|---|---|---|"
+    )
+    for recipe in worlds.MANY:
+        if not options.only or recipe.__name__ in options.only:
+            print(measure(recipe, options.sets, features=True)[0], flush=True)
     better = sum(ratio < 1.0 for ratio in ratios)
     print(
         f"\nLower in {better} of {len(ratios)}; ratios from {min(ratios):.2f} to "
@@ -48,16 +58,20 @@ def main() -> None:
     )
 
 
-def measure(recipe: recipes.Recipe, n_sets: int) -> tuple[str, float]:
+def measure(recipe: recipes.Recipe, n_sets: int, features: bool = False) -> tuple[str, float]:
     """Root mean square errors of the target mean by the pool, the weights and the shrunken weights;
-    mean share kept.
+    mean share kept. ``features``: shrunk in the features of the model in place of the value.
     """
     error, kept, sizes = [], [], []
     for seed in range(n_sets):
         data = recipe(np.random.default_rng([SEED, seed]))
-        mean = unskew.shrink_weights(data.debias(), {"value": data.value}).means["value"]
-        error.append([mean.pool - data.truth, mean.before - data.truth, mean.after - data.truth])
-        kept.append(mean.kept)
+        weights = data.debias()
+        shrunk = unskew.shrink_weights(weights, None if features else {"value": data.value})
+        pool_n = (weights.weight > 0) / np.count_nonzero(weights.weight)
+        error.append(
+            [each_n @ data.value - data.truth for each_n in (pool_n, weights.weight, shrunk.weight)]
+        )
+        kept.append(np.mean(list(shrunk.kept.values())))
         sizes.append(data.value.size)
     pool, before, after = np.sqrt(np.mean(np.square(error), axis=0))
     about = " ".join((recipe.__doc__ or "").split()).rstrip(".")

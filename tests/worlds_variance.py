@@ -152,6 +152,87 @@ def propensity_levels(rng: Rng) -> DataSet:
     return _rare_level(rng, Propensity(["kind"]))
 
 
+# ---- many features, which weights are shrunk in together
+
+
+def _many(rng: Rng, n_features: int, shift: float, bend: float = 0.0) -> DataSet:
+    """Features shifted alike in both sources; the value is their sum, or bends with it."""
+    x = rng.normal(size=(400, n_features)) + shift
+    columns = {f"x{at}": x[:, at] for at in range(n_features)}
+    sampled = rng.normal(size=(200, n_features))
+    sample = make_sample(200, **{f"x{at}": sampled[:, at] for at in range(n_features)})
+    total = x.sum(axis=1)
+    value = total + bend * np.sin(total) + rng.normal(size=400)
+    pool = make_pool(np.repeat([0, 1], 200), **columns)
+    return DataSet(pool, Tilt(list(columns)), sample, value, 0.0)
+
+
+def five_alike(rng: Rng) -> DataSet:
+    """Five features, each off by a standard error and a half."""
+    return _many(rng, 5, 0.12)
+
+
+def ten_alike(rng: Rng) -> DataSet:
+    """Ten features, each off by a standard error and a half."""
+    return _many(rng, 10, 0.12)
+
+
+def twenty_alike(rng: Rng) -> DataSet:
+    """Twenty features, each off by a standard error and a half."""
+    return _many(rng, 20, 0.12)
+
+
+def ten_bent(rng: Rng) -> DataSet:
+    """Ten features, each off by two standard errors, and an outcome that bends with their sum."""
+    return _many(rng, 10, 0.16, 2.0)
+
+
+def ten_right(rng: Rng) -> DataSet:
+    """Ten features of which the pool is right."""
+    return _many(rng, 10, 0.0)
+
+
+MANY = [five_alike, ten_alike, twenty_alike, ten_bent, ten_right]
+# ---- heavy weights, which are trimmed
+
+
+def _heavy(rng: Rng, off: float, related: float) -> DataSet:
+    """One Gaussian source ``off`` standard deviations from the target, with known ω."""
+    x = rng.normal(off, 1.0, 200)
+    pool = make_pool(np.zeros(200, dtype=np.int64), x=x)
+    return DataSet(
+        pool, Known(np.exp(off * x)[:, None]), None, related * x + rng.normal(size=200), 0.0
+    )
+
+
+def heavy_unrelated(rng: Rng) -> DataSet:
+    """A source 1.3 standard deviations off; the value is unrelated to the weights."""
+    return _heavy(rng, 1.3, 0.0)
+
+
+def heavy_related(rng: Rng) -> DataSet:
+    """The same; the value depends on what the weights depend on, with noise."""
+    return _heavy(rng, 1.3, 0.5)
+
+
+def heavy_same(rng: Rng) -> DataSet:
+    """The same; the value is little else than what the weights depend on."""
+    return _heavy(rng, 1.3, 3.0)
+
+
+def light_same(rng: Rng) -> DataSet:
+    """A source half a standard deviation off; the value is little else than what they depend on."""
+    return _heavy(rng, 0.5, 3.0)
+
+
+def power_share(rng: Rng) -> DataSet:
+    """ω = x on [0, 1]: the smallest x weigh most; the value is a share that only they show."""
+    x = np.sqrt(rng.random(200))
+    pool = make_pool(np.zeros(200, dtype=np.int64), x=x)
+    return DataSet(pool, Known(x[:, None]), None, (x < 0.3).astype(float), 0.3)
+
+
+HEAVY = [heavy_unrelated, heavy_related, heavy_same, light_same, power_share]
 RIDGES = [ridge_small, ridge_one, ridge_twenty, ridge_levels, propensity_levels]
 THIN = [lone_alike, lone_wild, lone_light, pair_alike, pair_shares, lone_product]
 GROUPS = [strata_sample_groups, tilt_sample_groups, strata_sample_unlike]

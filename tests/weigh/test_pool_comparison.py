@@ -157,7 +157,9 @@ def test_one_replicate_tells_nothing():
 
 def test_a_variance_of_a_difference_is_never_negative():
     one = np.ones(1)
-    assert MeanNoise(one, one, one * (1 + 1e-12)).of_difference.tolist() == [0.0]
+    assert MeanNoise(one, one, one * (1 + 1e-12), np.eye(1), np.eye(1)).of_difference.tolist() == [
+        0.0
+    ]
 
 
 def test_weights_that_equal_the_pool_differ_from_it_without_noise():

@@ -10,8 +10,10 @@ from hypothesis.extra.numpy import arrays
 
 import unskew
 from raising import refused
+from simulation_measures import draw_sets
 from unskew.errors import ConfigError, ConvergenceError, DataError
 from unskew.weigh.trim import cap_weights, trim_weights
+from worlds_variance import HEAVY
 
 weight_arrays = arrays(float, st.integers(1, 40), elements=st.floats(1e-8, 1e4))
 
@@ -136,6 +138,22 @@ def test_smallest_mean_squared_error():
         trim_weights(np.where(group_n == 1, 10.0, 1.0), at="mse", means={"x": group_n}).n_trimmed
         == 0
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("recipe", "at_most"), zip(HEAVY, [0.97, 0.97, 1.0, 1.05, 1.05], strict=True)
+)
+def test_the_best_cap_lowers_the_error_or_raises_it_little(recipe, at_most):
+    square = np.zeros(2)
+    for data in draw_sets(recipe, 300, 6):
+        weights = data.debias()
+        trimmed = trim_weights(weights.weight, at="mse", means={"value": data.value})
+        square += [
+            (weight_n @ data.value - data.truth) ** 2
+            for weight_n in (trimmed.weight, weights.weight)
+        ]
+    assert np.sqrt(square[0] / square[1]) < at_most
 
 
 @pytest.mark.parametrize(

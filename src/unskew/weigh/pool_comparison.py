@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from unskew.weigh.bootstrap import Replicate, draw_fits
 from unskew.weigh.effective_size import add_by_code
 from unskew.weigh.estimated_omega import (
     EstimatedRows,
+    cell_means,
     deviations_from_strata,
     mass_variances,
     spread_of_estimate,
@@ -46,16 +47,30 @@ class MeanNoise:
     ----------
     weighted, pooled : (J,) their variances.
     shared : (J,) their covariances.
+    weighted_jj, difference_jj : (J, J) covariance of the weighted means, and of the weighted less
+        the pooled ones.
     """
 
     weighted: Floats
     pooled: Floats
     shared: Floats
+    weighted_jj: Floats
+    difference_jj: Floats
 
     @property
     def of_difference(self) -> Floats:
         """(J,) variance of the weighted less the pooled mean."""
         return np.maximum(self.weighted + self.pooled - 2.0 * self.shared, 0.0)
+
+
+class _Noise(NamedTuple):
+    """What one value adds: two variances, a covariance, and what units add to both means."""
+
+    weighted: float
+    pooled: float
+    shared: float
+    weighted_m: Floats
+    pooled_m: Floats
 
 
 def noise_beside_pool(weights: Weights, value_nj: Floats) -> MeanNoise:
@@ -70,6 +85,8 @@ def noise_beside_pool(weights: Weights, value_nj: Floats) -> MeanNoise:
     if weights.estimation is not None and not weights.estimation.omega_is_known:
         return _noise_of_fit(weights.estimation, value_nj)
     units, equal_n = find_units(weights), equal_weights(weights)
+    if units.cannot_vary:
+        return _unknown(value_nj.shape[1])
     return _stack([_known(weights, units, equal_n, value_n) for value_n in value_nj.T])
 
 
@@ -113,8 +130,13 @@ def estimated_noise(rows: EstimatedRows, value_rj: Floats) -> MeanNoise:
         )
         value_rj = value_rj[at]
     units, equal_r = find_units(rows), equal_weights(rows)
-    noise = _stack([_estimated(rows, units, equal_r, value_r) for value_r in value_rj.T])
-    return MeanNoise(share * noise.weighted, share * noise.pooled, share * noise.shared)
+    if units.cannot_vary:
+        return _unknown(value_rj.shape[1])
+    return _stack(
+        [_estimated(rows, units, equal_r, value_r) for value_r in value_rj.T],
+        _mass_covariance_of_means(rows, value_rj),
+        share,
+    )
 
 
 def _enough(rows: EstimatedRows) -> tuple[Ints, float]:
@@ -139,38 +161,38 @@ def replicated_noise(weighted_bj: Floats, pooled_bj: Floats) -> MeanNoise:
         weighted_bj - weighted_bj.mean(axis=0),
         pooled_bj - pooled_bj.mean(axis=0),
     )
-    left = weighted_bj.shape[0] - 1
+    return _stack_spread(centred_bj, other_bj, 1.0 / (weighted_bj.shape[0] - 1))
+
+
+def _stack_spread(weighted_bj: Floats, pooled_bj: Floats, factor: float) -> MeanNoise:
+    """Compute all of them from centred rows whose squares add up to the variances."""
+    apart_bj = weighted_bj - pooled_bj
     return MeanNoise(
-        *(
-            np.sum(product_bj, axis=0) / left
-            for product_bj in (centred_bj**2, other_bj**2, centred_bj * other_bj)
-        )
+        factor * np.sum(weighted_bj**2, axis=0),
+        factor * np.sum(pooled_bj**2, axis=0),
+        factor * np.sum(weighted_bj * pooled_bj, axis=0),
+        factor * weighted_bj.T @ weighted_bj,
+        factor * apart_bj.T @ apart_bj,
     )
 
 
-def _known(
-    weights: Weights, units: Units, equal_n: Floats, value_n: Floats
-) -> tuple[float, float, float]:
-    if units.cannot_vary:
-        return np.inf, np.inf, 0.0
+def _known(weights: Weights, units: Units, equal_n: Floats, value_n: Floats) -> _Noise:
     deviation_n = value_n - float(weights.weight @ value_n)
     spread_m, model_variance = spread_of_mean(weights, units, deviation_n)
     model_variance *= design_effect(weights, units, deviation_n)
     pooled_m = centre_within_sources(
         weights, units, value_n.size * equal_n * (value_n - equal_n @ value_n)
     )
-    return (
+    return _Noise(
         max(float(spread_m @ spread_m), model_variance),
         float(pooled_m @ pooled_m),
         float(spread_m @ pooled_m),
+        spread_m,
+        pooled_m,
     )
 
 
-def _estimated(
-    rows: EstimatedRows, units: Units, equal_r: Floats, value_r: Floats
-) -> tuple[float, float, float]:
-    if units.cannot_vary:
-        return np.inf, np.inf, 0.0
+def _estimated(rows: EstimatedRows, units: Units, equal_r: Floats, value_r: Floats) -> _Noise:
     deviation_r = deviations_from_strata(rows, value_r)
     margin = float(mass_variances(rows, value_r).sum())
     if rows.is_post_stratified:
@@ -187,13 +209,64 @@ def _estimated(
         pooled_m = centre_within_sources(
             rows, units, value_r.size * equal_r * (value_r - equal_r @ value_r)
         )
-    return variance + margin, float(pooled_m @ pooled_m), float(spread_m @ pooled_m)
+    return _Noise(
+        variance + margin,
+        float(pooled_m @ pooled_m),
+        float(spread_m @ pooled_m),
+        spread_m,
+        pooled_m,
+    )
 
 
-def _stack(by_value: list[tuple[float, float, float]]) -> MeanNoise:
-    weighted_j, pooled_j, shared_j = np.reshape(by_value, (-1, 3)).T
-    return MeanNoise(weighted_j, pooled_j, shared_j)
+def _mass_covariance_of_means(rows: EstimatedRows, value_rj: Floats) -> Floats:
+    """(J, J) what the error of the strata's masses adds to the covariance of the means."""
+    total_jj = np.zeros((value_rj.shape[1], value_rj.shape[1]))
+    mean_cj = np.column_stack(
+        [cell_means(rows, value_r) - rows.weight @ value_r for value_r in value_rj.T]
+    )
+    for error in rows.mass_errors:
+        total_jj += mean_cj.T @ error.covariance_cc @ mean_cj
+    return total_jj
+
+
+def _stack(
+    by_value: list[_Noise], masses_jj: Floats | float = 0.0, share: float = 1.0
+) -> MeanNoise:
+    """Join the values: correlations from the units and the masses, variances as they are.
+
+    The latter may be larger than the units show.
+    """
+    if not by_value:
+        return _unknown(0)
+    plain = _stack_spread(
+        np.column_stack([noise.weighted_m for noise in by_value]),
+        np.column_stack([noise.pooled_m for noise in by_value]),
+        1.0,
+    )
+    weighted_j, pooled_j, shared_j = np.array([noise[:3] for noise in by_value]).T
+    noise = MeanNoise(
+        share * weighted_j,
+        share * pooled_j,
+        share * shared_j,
+        plain.weighted_jj + masses_jj,
+        plain.difference_jj + masses_jj,
+    )
+    return replace(
+        noise,
+        weighted_jj=_with_variances(noise.weighted_jj, noise.weighted),
+        difference_jj=_with_variances(noise.difference_jj, noise.of_difference),
+    )
+
+
+def _with_variances(covariance_jj: Floats, variance_j: Floats) -> Floats:
+    """Scale a covariance to other variances, its correlations kept."""
+    own_j = np.diag(covariance_jj)
+    factor_j = np.sqrt(np.divide(variance_j, own_j, out=np.zeros_like(own_j), where=own_j > 0))
+    scaled_jj = covariance_jj * np.outer(factor_j, factor_j)
+    scaled_jj[np.diag_indices_from(scaled_jj)] = variance_j
+    return np.asarray(scaled_jj)
 
 
 def _unknown(n_values: int) -> MeanNoise:
-    return MeanNoise(np.full(n_values, np.inf), np.full(n_values, np.inf), np.zeros(n_values))
+    infinite, nothing = np.full(n_values, np.inf), np.zeros(n_values)
+    return MeanNoise(infinite, infinite, nothing, np.diag(infinite), np.diag(infinite))

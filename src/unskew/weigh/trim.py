@@ -92,8 +92,10 @@ def trim_weights(
     ----------
     weights : the weights, or (n,) numbers proportional to them.
     at : cap as a multiple of the mean weight 1/n, at least 1; or "mse": the cap with the smallest
-        estimated mean squared error of ``means`` (relative to their variance without trimming,
-        added up; Potter 1990).
+        expected squared error of ``means`` (relative to their variance without trimming, added up;
+        after Potter 1990). It lowers the error where the largest weights have little to do with the
+        values (to 0.9 of it with heavy tails), and raises it by some percent where they have
+        (docs/few-images.md).
     quantile : cap as a quantile of the weights, at most 1. Exactly one of ``at`` and ``quantile``
         must be given.
     means : for each name (n,) values, or (values, known mean): how far trimming moves them is
@@ -205,9 +207,12 @@ def _choose_cap(
 def _best_cap(weight_n: Floats, values: list[Floats]) -> float:
     """Choose the candidate with the smallest Σ_h MSE(h)/Var(h), none trimmed included.
 
-    With d_i = p_i (h_i − μ_p) and e_i = π_i (h_i − μ_π), the variance is Σ d_i² and the squared
-    bias (μ_p − μ_π)² less its own noise Σ (d_i − e_i)², not below 0. The normalizers are taken as
-    fixed, and images as independent: a guide, not a standard error.
+    With d_i = p_i (h_i − μ_p) and e_i = π_i (h_i − μ_π), the variance is Σ d_i². The bias b is seen
+    as μ_p − μ_π with the noise Σ (d_i − e_i)², so its square is expected to be the sum of
+    (μ_p − μ_π)² and that noise (b given what is seen, all b being alike beforehand). The unbiased
+    estimate, their difference, is smallest for caps where it happens to be too small, and the best
+    of many caps would be one of those. The normalizers are taken as fixed, and images as
+    independent: a guide, not a standard error.
     """
     # Sorted once: sorting sorted weights again for every cap is cheap.
     order = np.argsort(-weight_n, kind="stable")
@@ -231,7 +236,7 @@ def _relative_error(weight_n: Floats, after_n: Floats, values: list[Floats]) -> 
         variance = float(spread_n @ spread_n)
         if variance > 0:
             shift = float((after_n - weight_n) @ value_n)
-            bias = max(shift**2 - float(np.square(trimmed_n - spread_n).sum()), 0.0)
+            bias = shift**2 + float(np.square(trimmed_n - spread_n).sum())
             total += (float(trimmed_n @ trimmed_n) + bias) / variance
     return total
 
