@@ -22,6 +22,7 @@ import numpy as np
 import simulations as recipes
 import worlds_design
 import worlds_forecast
+import worlds_joint
 import worlds_label_shift
 import worlds_targets
 import worlds_verdicts
@@ -208,6 +209,8 @@ PARTS = {
     "targets": target_rows,
     "agreement": agreement_rows,
     "verdict": lambda options: worlds_verdicts.rows(options, SEED),
+    "joint": worlds_joint.joint_rows,
+    "pages": worlds_joint.page_rows,
 }
 
 

@@ -37,6 +37,21 @@ def test_scales_do_not_matter():
     assert plain.p_value == scaled.p_value
 
 
-def test_standardised_replicates_have_mean_0_and_variance_1():
-    one = Statistic(3.0, np.random.default_rng(2).exponential(size=500)).standardised
-    assert (one.null.mean(), one.null.std()) == pytest.approx((0.0, 1.0))
+def test_scales_are_those_of_the_replicates_and_the_data_together():
+    one = Statistic(3.0, np.random.default_rng(2).exponential(size=500))
+    every = np.append(one.standardised.null, one.standardised.observed)
+    assert (every.mean(), every.std()) == pytest.approx((0.0, 1.0))
+    assert np.append(one.relative.null, one.relative.observed).mean() == pytest.approx(1.0)
+
+
+def test_the_largest_of_many_is_not_too_large_for_its_scale():
+    """Of 500 statistics, each with a scale of its own from 99 replicates, the largest."""
+    rng = np.random.default_rng(3)
+    p = []
+    for _ in range(200):
+        value = rng.normal(size=(500, 100)) ** 2
+        largest = [Statistic(row[0], row[1:]).standardised for row in value]
+        observed = max(one.observed for one in largest)
+        p.append(Statistic(observed, np.max([one.null for one in largest], axis=0)).p_value)
+    # 5%, within three binomial standard deviations of 200.
+    assert np.mean(np.array(p) <= 0.05) == pytest.approx(0.05, abs=3 * 0.0155)

@@ -8,6 +8,9 @@ import unskew
 from choosing_pools import labelled_pool, tilted_pool
 from raising import refused
 from unskew.bias import Box, Known, Strata, Subpopulation, Tilt
+from unskew.choosing.candidates import evaluate_candidate
+from unskew.choosing.decision import _objection
+from unskew.choosing.membership_score import make_folds
 from unskew.errors import ConfigError
 
 
@@ -76,6 +79,12 @@ class TestDecision:
         assert table.loc["simple", "distance_p"] > 0.01
         assert choice.name == "tilt"
         assert choice.undecided == ("simple",)
+        # It has one parameter and the other none: it is not called the simplest, and what is
+        # already known is not asked for.
+        assert "simplest" not in choice.reason
+        assert "nearest to what is known" in choice.reason
+        assert "A sample of the target or an unbiased source would." in choice.reason
+        assert "simpler, but farther" in table.loc["simple", "remark"]
 
     def test_where_all_contradict_the_facts_the_nearest_is_taken_and_says_so(self) -> None:
         pool = tilted_pool(sizes=(600, 600))
@@ -163,3 +172,46 @@ def test_pooling_is_not_chosen_because_nothing_else_could_be_fitted() -> None:
     )
     with refused(ConfigError, option="folds", value=2.5):
         unskew.choose_bias(pool, [Tilt(["brightness"], reference="a")], folds=2.5)  # type: ignore[arg-type]
+
+
+def labelled_sources(*, reverse: bool = False) -> tuple[unskew.Pool, unskew.Target]:
+    """Two cameras that tilt by x, a label that follows from x, and an unlabelled sample."""
+    rng = np.random.default_rng(12)
+    source = np.repeat(["day", "night"], 400)
+    x = rng.normal(np.where(source == "day", 0.5, -0.5), 1.0)
+    slope = np.where(reverse & (source == "night"), -1.0, 1.0)
+    label = np.where(rng.random(800) < 1 / (1 + np.exp(-slope * x)), "car", "bus")
+    sample = unskew.Pool.from_arrays(["t"] * 200, x=rng.normal(size=200))
+    return unskew.Pool.from_arrays(source, x=x, label=label), unskew.Target.sample(sample)
+
+
+def test_a_right_model_is_not_condemned_by_a_sample_without_labels() -> None:
+    pool, target = labelled_sources()
+    choice = unskew.choose_bias(pool, [Tilt(["x"])], target)
+    assert choice.name == "Tilt(x)"
+    assert choice.table.set_index("candidate").loc["Tilt(x)", "fit_p"] > 0.05
+    assert "contradict" not in choice.reason
+
+
+def test_that_none_is_right_is_said_of_labels_that_mean_something_else() -> None:
+    pool, target = labelled_sources(reverse=True)
+    choice = unskew.choose_bias(pool, [Tilt(["x"])], target)
+    assert "check_fit" in choice.reason
+    assert "none of the candidates may be right" in choice.reason
+
+
+def test_what_nothing_speaks_against_is_named() -> None:
+    rng = np.random.default_rng(4)
+    source = np.repeat(["a", "b"], 500)
+    x = rng.normal(0.0, np.where(source == "a", 1.0, 0.6))
+    pool = unskew.Pool.from_arrays(source, x=x)
+    bent = Tilt(["x"], reference="a", degree=2)
+    rated = [
+        evaluate_candidate(name, model, make_folds(pool, None, 5, 0), (), checked=["x"], seed=0)
+        for name, model in {"straight": Tilt(["x"], reference="a"), "bent": bent}.items()
+    ]
+    assert list(rated[0].objections) == ["check_fit"]
+    assert not rated[1].objections
+    # Where the one that is contradicted were chosen, the other would be named.
+    assert "nothing speaks against bent" in _objection(rated[0], rated)
+    assert "none of the candidates" in _objection(rated[0], rated[:1])

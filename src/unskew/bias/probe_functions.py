@@ -28,7 +28,7 @@ _MOST_LEVELS = 30
 _MOST_PAIRED_LEVELS = 8
 # With more products than this each counts for little: first squares of ranks are left out, then the
 # features are replaced by their principal directions.
-_MOST_PRODUCTS_OF_CURVES = 400
+_MOST_PRODUCTS_OF_CURVES = 60
 _MOST_PRODUCTS = 2000
 _DIRECTIONS = 20
 # Random functions of all columns: so many frequencies at each of two widths of the kernel, every

@@ -104,7 +104,8 @@ def sum_residuals(
                 null_bkt[:, k] += residual_br @ f_rt
     # Residuals of an image sum to 0 over the sources.
     null_bkt[:, last] = -null_bkt.sum(axis=1)
-    null_bkt *= np.float32(np.sqrt(profile.source.size / rows.size))
+    units = rows.size if group_r is None else np.unique(group_r[rows]).size
+    null_bkt *= np.float32(np.sqrt(profile.source.size / rows.size * _inflation(part, units)))
     size_k = add_design(profile.source, profile.design, compared_k.size) * compared_k
     return Sums(observed_kt, null_bkt, size_k)
 
@@ -153,20 +154,35 @@ def _among(q_bk: Floats, compared_k: npt.NDArray[np.bool_]) -> Floats:
 
 def _some_rows(profile: Profile, group_r: Ints | None, work: int, seed: int) -> Ints:
     """Choose the rows whose sources are drawn again, whole groups of them; all if there are few."""
-    n, (n_cells, n_sources) = profile.source.size, profile.u.shape
+    n = profile.source.size
     code_r = np.arange(n) if group_r is None else np.unique(group_r, return_inverse=True)[1]
     n_units = int(code_r.max()) + 1
-    n_parameters = n_cells * (n_sources - 1) + profile.n_parameters
     affordable = int(_MOST_WORK / max(work, 1) * n_units / n)
     wanted = max(
         min(_ENOUGH_UNITS, max(affordable, _FEWEST_UNITS)),
-        int(_ROWS_OF_PARAMETER * n_parameters * n_units / n),
+        int(_ROWS_OF_PARAMETER * _count_parameters(profile) * n_units / n),
     )
     if n_units <= wanted:
         return np.arange(n)
     chosen_m = np.zeros(n_units, dtype=np.bool_)
     chosen_m[np.random.default_rng([seed, n]).permutation(n_units)[:wanted]] = True
     return np.flatnonzero(chosen_m[code_r])
+
+
+def _count_parameters(profile: Profile) -> int:
+    """Count the free u of the strata, and θ."""
+    free_c = np.isfinite(profile.u).sum(axis=1) - 1
+    return int(free_c.sum()) + profile.n_parameters
+
+
+def _inflation(profile: Profile, n_units: int) -> float:
+    """Compute 1/(1 − P/(n (K − 1))): by how much fitted q vary less than true ones.
+
+    A fit to n images makes q more extreme, so that Σ_i q_i (1 − q_i) is too small by a share of
+    parameters to residuals; where u are all there is, this is the n/(n − 1) of a variance.
+    """
+    share = _count_parameters(profile) / (n_units * max(profile.u.shape[1] - 1, 1))
+    return float(1.0 / (1.0 - min(share, 0.5)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import unskew
-from summary_pools import mixed_frame, summary_of
+from summary_pools import NO_FIT_CHECK, mixed_frame, summary_of
+
+JOINT = unskew.JointCheck(("t",), ("camera 0", "camera 1"), 0.001, "camera 0", "t × y", 0.2)
 
 
 def test_uncovered_strata_come_first_and_the_verdict_names_them() -> None:
@@ -149,3 +154,33 @@ def test_a_rejected_model_is_weak(pool: unskew.Pool, weights: unskew.Weights) ->
     assert any("y of camera 1" in sentence for sentence in found.verdict.sentences)
     assert found.bias is not None
     assert found.bias.fit_rows[0].place == "y ≤ 0"
+
+
+def test_all_tests_of_a_page_count(pool: unskew.Pool, weights: unskew.Weights) -> None:
+    """A p-value that objects by itself does not where another test was made, too (Holm)."""
+    frame = pool.frame.assign(t=np.arange(len(pool)) % 7.0)
+    rng = np.random.default_rng(0)
+    sample = unskew.Pool.from_arrays(["t"] * 60, t=rng.integers(0, 7, 60) * 1.0)
+    weighed = unskew.debias(
+        unskew.Pool.from_frame(frame), unskew.bias.Tilt(["t"]), unskew.Target.sample(sample)
+    )
+    assert weighed.estimation is not None
+    judged = weighed.estimation.resemblance
+    assert judged is not None
+
+    def objections(fit: float, classifier: float) -> tuple[bool, bool]:
+        check = SimpleNamespace(**vars(NO_FIT_CHECK) | {"p_value": fit, "joint": JOINT})
+        estimation = replace(weighed.estimation, resemblance=replace(judged, p_value=classifier))
+        verdict = summary_of(
+            unskew.Pool.from_frame(frame), replace(weighed, estimation=estimation), fit_check=check
+        ).verdict
+        return (
+            any("t × y of camera 0" in sentence for sentence in verdict.sentences),
+            any("features that separate the target" in step for step in verdict.next_steps),
+        )
+
+    assert objections(0.02, float("nan")) == (True, False)
+    assert objections(0.02, 0.9) == (False, False)
+    assert objections(0.9, 0.02) == (False, False)
+    assert objections(0.9, 0.01) == (False, True)
+    assert objections(0.01, 0.01) == (True, True)
