@@ -142,7 +142,7 @@ def test_smallest_mean_squared_error():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("recipe", "at_most"), zip(HEAVY, [0.97, 0.97, 1.0, 1.05, 1.05], strict=True)
+    ("recipe", "at_most"), list(zip(HEAVY, [0.97, 0.97, 1.0, 1.05, 1.05], strict=True))
 )
 def test_the_best_cap_lowers_the_error_or_raises_it_little(recipe, at_most):
     square = np.zeros(2)
