@@ -142,7 +142,7 @@ def main() -> None:
         "--arms",
         nargs="+",
         default=[],
-        help="of the part probe: only these, such as naive debiased",
+        help="of the parts probe and network: only these, such as naive debiased",
     )
     parser.add_argument(
         "--cache", type=Path, default=CACHE, help="features and results (default .bench-cache)"
@@ -178,7 +178,8 @@ def run_part(
     if part == "network":
         from learning_network import measure_network
 
-        measure_network(data, options.cache, options.seeds, results)
+        keys = options.settings or ()
+        measure_network(data, options.cache, options.seeds, results, keys, options.arms)
         return
     features = load_features(data, "cifar10", options.cache)
     with one_blas_thread():

@@ -1,6 +1,4 @@
-"""The small network trained from scratch on two of the settings, judged on the test images after
-every epoch.
-"""
+"""The small network trained from scratch in every way, judged on the test images after every epoch."""
 
 from __future__ import annotations
 
@@ -15,62 +13,88 @@ from solver_table import commit_facts
 
 import unskew
 from paper.cifar_sheets import Sheets, read_sheets
-from paper.settings import BEYOND, Population
+from paper.settings import BEYOND, ClassOverlap, Draw, Population
 from unskew.learn.presets import settings_of
 from unskew.learn.train import train_model
 from unskew.learn.training_data import TrainingData
+from unskew.records import Floats, Ints
 from unskew.represent.color import border_hsv
+from unskew.splits.folds import deal_folds
 
-# What tells most comes first.
-RUNS = (
-    ("classes-0.1-0.3", "naive"),
-    ("classes-0.1-0.3", "loss"),
-    ("missing-500", "naive"),
-    ("missing-500", "loss"),
-    ("missing-500", "systematic"),
-    ("classes-0.1-0.3", "systematic"),
-    ("classes-0.1-0.3", "multinomial"),
-    ("missing-500", "multinomial"),
-)
-SETTINGS_OF_ARM: dict[str, dict[str, Any]] = {
-    "naive": {"weighting": "loss"},
-    "loss": {"weighting": "loss"},
-    "systematic": {"weighting": "sampler", "scheme": "systematic"},
-    "multinomial": {"weighting": "sampler", "scheme": "multinomial"},
+SETTINGS = {
+    setting.key: setting for setting in (BEYOND[1], BEYOND[3], BEYOND[4], ClassOverlap(0.1))
 }
+# What tells most comes first.
+ARMS = ("half", "naive", "weights", "logit", "head", "weights in the loss", "half in the loss")
+SETTINGS_OF_ARM: dict[str, dict[str, Any]] = {
+    "naive": {"way": "weights"},
+    "weights in the loss": {"way": "weights", "weighting": "loss"},
+    "half in the loss": {"way": "half", "weighting": "loss"},
+}
+# One tenth of every draw is left out of all trainings: it chooses the epoch, and `auto`'s way.
+_PARTS = 10
 
 
-def measure_network(data: Path, cache: Path, seeds: Sequence[int], results: Results) -> None:
-    """Every run of `RUNS` for every seed; one that was killed goes on after its last epoch."""
+def measure_network(
+    data: Path,
+    cache: Path,
+    seeds: Sequence[int],
+    results: Results,
+    keys: Sequence[str],
+    arms: Sequence[str],
+) -> None:
+    """Train every arm on every setting for every seed; one that was killed is resumed."""
     import torch
 
     torch.set_num_threads(1)
     train, test = read_sheets(data, "cifar10", "train"), read_sheets(data, "cifar10", "test")
     population = Population(train.label, border_hsv(train.images))
-    settings = {setting.key: setting for setting in BEYOND}
     for seed in seeds:
-        for key, arm in RUNS:
-            epochs = settings_of("fast").epochs
-            if all((key, seed, arm, epoch) in results.read() for epoch in range(1, epochs + 1)):
-                continue
-            draw = settings[key].draw(population, seed)
-            bias, target = draw.families["debiased"]
-            weight_n = (
-                np.ones(draw.index.size)
-                if arm == "naive"
-                else unskew.debias(draw.pool, bias, target, rng=seed).weight
-            )
-            ids = draw.pool.frame["id"].to_numpy()
-            data = TrainingData(
-                train.images[draw.index], train.label[draw.index], train.classes, weight_n, ids
-            )
-            chosen = settings_of("fast", seed=seed, device="cpu", **SETTINGS_OF_ARM[arm])
-            folder = cache / "learning-network" / f"{key}-{seed}-{arm}"
-            trained = train_model(
-                data, chosen, folder, resume=True, logs=False, watch=by_class(test)
-            )
-            for epoch, row in enumerate(trained.history, start=1):
-                add_epoch(results, key, seed, arm, epoch, row, test)
+        for arm in arms or ARMS:
+            for key in [key for key in SETTINGS if not keys or key in keys]:
+                if (key, seed, arm, settings_of("fast").epochs) not in results.read():
+                    draw = SETTINGS[key].draw(population, seed)
+                    folder = cache / "learning-network" / f"{key}-{seed}-{arm.replace(' ', '-')}"
+                    trained = train_model(
+                        training_data(draw, train, arm, seed),
+                        settings_of(
+                            "fast",
+                            seed=seed,
+                            device="cpu",
+                            **SETTINGS_OF_ARM.get(arm, {"way": arm}),
+                        ),
+                        folder,
+                        resume=True,
+                        logs=False,
+                        watch=by_class(test),
+                    )
+                    for epoch, row in enumerate(trained.history, start=1):
+                        add_epoch(results, key, seed, arm, epoch, row, test)
+
+
+def training_data(draw: Draw, train: Sheets, arm: str, seed: int) -> TrainingData:
+    """The images of nine tenths of a draw with the arm's weights; the others validate."""
+    bias, target = draw.families["debiased"]
+    weight_n = unskew.debias(draw.pool, bias, target, rng=seed).weight
+    stratum_n = draw.pool.source.astype(np.int64) * len(train.classes) + train.label[draw.index]
+    unit_n = np.unique(draw.index, return_inverse=True)[1]
+    is_validation_n = deal_folds(unit_n, stratum_n, _PARTS, seed) == 0
+    ids = draw.pool.frame["id"].to_numpy()
+
+    def part(rows: Ints, weight_n: Floats, validation: TrainingData | None) -> TrainingData:
+        image_m = draw.index[rows]
+        return TrainingData(
+            train.images[image_m],
+            train.label[image_m],
+            train.classes,
+            weight_n[rows],
+            ids[rows],
+            validation,
+        )
+
+    held_out = part(np.flatnonzero(is_validation_n), weight_n, None)
+    learned_n = np.ones(weight_n.size) if arm == "naive" else weight_n
+    return part(np.flatnonzero(~is_validation_n), learned_n, held_out)
 
 
 def by_class(test: Sheets) -> dict[str, TrainingData]:

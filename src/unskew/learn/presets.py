@@ -16,6 +16,10 @@ MODELS = ("fast", "resnet20", "resnet32", "resnet44", "resnet56", "resnet110", "
 DEVICES = ("auto", "cpu", "cuda")
 PRECISIONS = ("32-true", "64-true", "16-mixed", "bf16-mixed")
 Weighting = Literal["loss", "sampler"]
+Way = Literal["auto", "weights", "half", "logit", "head"]
+WAYS: tuple[Way, ...] = get_args(Way)
+# How much of a class's weight moves into its logit (dial.py).
+TAUS: dict[Way, float] = {"weights": 0.0, "half": 0.5, "logit": 1.0}
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,10 @@ class TrainSettings:
         mean colour), and flips.
     cutout : side of a square that is blotted out at a random position in each image; 0: none.
     label_smoothing : of the training loss.
+    way : how the weights are learned from. "weights": they weight the images; "logit": what the
+        label explains of them shifts the logits instead (`turn_dial`); "half": half of it; "head":
+        as "half", then the last layer is refitted on images that the rest has not seen; "auto":
+        chosen from the data, starting from "half".
     weighting : "sampler": images are drawn in proportion to their weights, by ``scheme``,
         "systematic" or "multinomial" (independent draws, the article's); "loss": every image once
         per epoch, its loss times its weight. The expected gradient is the same; its variance is
@@ -72,6 +80,7 @@ class TrainSettings:
     padding: Padding = "reflect"
     cutout: int = 0
     label_smoothing: float = 0.1
+    way: Way = "auto"
     weighting: Weighting = "sampler"
     scheme: Scheme = "systematic"
     patience: int | None = None
@@ -166,6 +175,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "preset": tuple(PRESETS),
     "schedule": SCHEDULES,
     "padding": get_args(Padding),
+    "way": WAYS,
     "weighting": get_args(Weighting),
     "scheme": get_args(Scheme),
     "scaling": SCALINGS,

@@ -22,7 +22,8 @@ from unskew.engine.progress import show_progress
 from unskew.errors import DataError, diverged
 from unskew.learn.augment import augment_images, draw_changes
 from unskew.learn.batch_norm import update_batch_norm
-from unskew.learn.presets import TrainSettings, settings_dict
+from unskew.learn.dial import Dialled, turn_dial
+from unskew.learn.presets import TAUS, TrainSettings, settings_dict
 from unskew.learn.sampling_schemes import plan_draws
 from unskew.learn.schedules import learning_rate_at
 from unskew.learn.trained_model import (
@@ -36,6 +37,7 @@ from unskew.learn.trained_model import (
     save_state,
 )
 from unskew.learn.training_data import DeviceRows, TrainingData, measure_scale, rows_at_once
+from unskew.records import Ints
 
 logger = logging.getLogger(__name__)
 
@@ -106,8 +108,9 @@ class TrainingLoop:
         self.judged = {
             name: DeviceRows(images, fabric.device) for name, images in run.judged.items()
         }
-        self.loss = _make_loss(data, settings)
-        self.sampler = _make_sampler(data, settings)
+        dialled = turn_dial(data.weight, data.label, len(data.classes), TAUS.get(settings.way, 0.5))
+        self.loss = _make_loss(dialled, settings, fabric.device)
+        self.sampler = _make_sampler(dialled, settings)
         # Whole batches only, so that every image counts the same: another part is left out in each
         # epoch.
         self.batch = min(settings.batch, len(data) - len(data) % fabric.world_size)
@@ -354,26 +357,33 @@ def judge_rows(network: Any, rows: DeviceRows, fabric: Any = None) -> dict[str, 
     }
 
 
-def _make_loss(data: TrainingData, settings: TrainSettings) -> Callable[..., Any]:
+def _make_loss(dialled: Dialled, settings: TrainSettings, device: Any) -> Callable[..., Any]:
     """Make the function (logits, labels, rows) → the loss of a batch."""
+    import torch
     from torch.nn.functional import cross_entropy
 
     from unskew.learn.loss import WeightedLoss
 
     plain = functools.partial(cross_entropy, label_smoothing=settings.label_smoothing)
-    if settings.weighting == "loss":
-        return WeightedLoss(plain, data.weight)
-    return lambda logits, label, rows: plain(logits, label)
+    weighted = WeightedLoss(plain, dialled.weight) if settings.weighting == "loss" else None
+    shift = torch.as_tensor(dialled.logit_shift, device=device) if dialled.shifts else None
+
+    def loss(logits: Any, label: Any, rows: Ints) -> Any:
+        if shift is not None:
+            logits = logits + shift.to(logits.dtype)
+        return plain(logits, label) if weighted is None else weighted(logits, label, rows)
+
+    return loss
 
 
-def _make_sampler(data: TrainingData, settings: TrainSettings) -> Any:
+def _make_sampler(dialled: Dialled, settings: TrainSettings) -> Any:
     from unskew.learn.sampler import WeightedSampler
 
     if settings.weighting == "loss":
         return None
     # One draw for all processes; each takes its share of every batch.
     return WeightedSampler(
-        data.weight, scheme=settings.scheme, seed=settings.seed, num_replicas=1, rank=0
+        dialled.weight, scheme=settings.scheme, seed=settings.seed, num_replicas=1, rank=0
     )
 
 

@@ -1,0 +1,99 @@
+"""The dial between weights and logits: how much of a class's weight moves into its logit.
+
+A weight is w_i = a(y_i) · b_i, a(y) the mean weight of class y. With the dial at τ the loss is
+weighted by a(y_i)^(1−τ) b_i, and −τ log a(y) is added to the logit of class y while training; the
+shift is dropped when predicting. τ = 0 weights images; τ = 1 is logit adjustment (Menon et al.
+2021) towards the target, and b remains for what is not the label's. Whatever τ, the model that
+describes the target is the minimum where the model is right: the shares of the classes under the
+dialled weights, times a(y)^τ, are those under the weights. Weights are more robust where the model
+is wrong, shifts keep more effective images (Scott & Wild 1986; Fithian & Hastie 2014).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.errors import ConfigError
+from unskew.records import Floats, Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Dialled:
+    """Weights with a part of every class's factor moved into the logits.
+
+    Attributes
+    ----------
+    tau : how much of it: 0 none, 1 all.
+    weight : (n,) a(y_i)^(1−τ) b_i, scaled to mean 1; of several labels (n, M), for each label
+        a_m(y_im)^(−τ) w_i.
+    logit_shift : (M,) −τ log a(y), added to the logits in the training loss; of several labels −τ
+        log(a_m(1)/a_m(0)). 0 for a class without weight.
+    """
+
+    tau: float
+    weight: Floats = field(repr=False)
+    logit_shift: Floats
+
+    @property
+    def shifts(self) -> bool:
+        """Tell whether any logit is shifted."""
+        return bool(np.any(self.logit_shift != 0))
+
+
+def turn_dial(weight_n: Floats, label_n: Ints, n_classes: int, tau: float) -> Dialled:
+    """Move the share τ of every class's factor from the weights into the logits.
+
+    a(y) is the mean weight of the images of class y that have any, relative to the mean of all.
+
+    Facts: Σ_i dialled_i 1{y_i = y} · a(y)^τ ∝ Σ_i w_i 1{y_i = y}; weights that depend on the label
+    alone are all 1 at τ = 1; equal weights stay equal, without a shift, at every τ.
+
+    Parameters
+    ----------
+    weight_n : (n,) not negative, some of them positive.
+    label_n : (n,) classes 0 … M−1; or (n, M) booleans, the labels that an image has.
+    n_classes : M.
+    tau : from 0 to 1.
+
+    Examples
+    --------
+    >>> dialled = turn_dial(np.array([1.0, 1.0, 4.0]), np.array([0, 0, 1]), 2, 1.0)
+    >>> dialled.weight.tolist(), np.exp(-dialled.logit_shift).tolist()
+    ([1.0, 1.0, 1.0], [0.5, 2.0])
+    """
+    if not 0.0 <= tau <= 1.0:
+        raise ConfigError(
+            f"tau is from 0 (all in the weights) to 1 (all in the logits); got {tau!r}.",
+            option="tau",
+            value=tau,
+        )
+    weight_n = weight_n / weight_n[weight_n > 0].mean()
+    if label_n.ndim == 2:
+        return _turn_each(weight_n, label_n.astype(bool), tau)
+    log_a_m = _log_factor(weight_n, label_n, n_classes)
+    dialled_n = weight_n * np.exp(-tau * log_a_m)[label_n]
+    return Dialled(tau, dialled_n / dialled_n[dialled_n > 0].mean(), -tau * log_a_m)
+
+
+def _log_factor(weight_n: Floats, label_n: Ints, n_classes: int) -> Floats:
+    """Return (M,) log a(y); 0 for a class without weight."""
+    used = weight_n > 0
+    count_m = np.bincount(label_n[used], minlength=n_classes)
+    sum_m = np.bincount(label_n[used], weights=weight_n[used], minlength=n_classes)
+    return np.log(np.divide(sum_m, count_m, out=np.ones(n_classes), where=count_m > 0))
+
+
+def _turn_each(weight_n: Floats, label_nm: npt.NDArray[np.bool_], tau: float) -> Dialled:
+    """Turn the dial of each label as if it were a problem of two classes, present or absent."""
+    columns, shift_m = [], np.zeros(label_nm.shape[1])
+    for m, present_n in enumerate(label_nm.T):
+        log_a_2 = _log_factor(weight_n, present_n.astype(np.int64), 2)
+        columns.append(weight_n * np.exp(-tau * log_a_2)[present_n.astype(np.int64)])
+        # A label that every image has, or none, has nothing to be told apart from.
+        if present_n[weight_n > 0].any() and not present_n[weight_n > 0].all():
+            shift_m[m] = -tau * (log_a_2[1] - log_a_2[0])
+    weight_nm = np.column_stack(columns)
+    return Dialled(tau, weight_nm / weight_nm[weight_nm > 0].mean(), shift_m)
