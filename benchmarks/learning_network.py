@@ -1,4 +1,4 @@
-"""The small network trained from scratch in every way, judged on the test images after every epoch."""
+"""The small network trained from scratch in every way, tested after every epoch."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from solver_table import commit_facts
 
 from paper.features import Features
 from paper.settings import Population, Setting, unseen_chance
-from unskew.forecasting.record import plain_mean
 from unskew.records import Floats
+from unskew.records.clustered_mean import plain_mean
 
 
 def measure_truth(

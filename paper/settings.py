@@ -279,6 +279,39 @@ class Background(Setting):
 
 
 @dataclass(frozen=True)
+class BothBiases(Background):
+    """`Background`, whose first source also shows the classes in falling shares.
+
+    Its shares fall geometrically by the factor ``rarest`` from the first class to the last.
+    """
+
+    rarest: float = 0.05
+
+    @property
+    def key(self) -> str:
+        return f"both-{self.sizes[1]}"
+
+    @property
+    def title(self) -> str:
+        return (
+            f"bright vehicles, dark animals and classes in falling shares, {self.sizes[0]:,} + "
+            f"{self.sizes[1]:,} unbiased"
+        )
+
+    def population_omega(self, population: Population) -> Floats:
+        omega_n2 = super().population_omega(population)
+        n_classes = int(population.label.max()) + 1
+        omega_n2[:, 0] *= self.rarest ** (population.label / (n_classes - 1))
+        return omega_n2
+
+    def families(self) -> Mapping[str, tuple[Bias, Target | None]]:
+        from unskew.bias import Product, Strata, Tilt
+
+        tilt = Tilt(["usual", "unusual"], reference=UNBIASED)
+        return {"debiased": (Product([Strata("label"), tilt]), Target.uniform("label"))}
+
+
+@dataclass(frozen=True)
 class Acquisition(Setting):
     """Eight sources, each with its own octant of the border's hue, saturation and value.
 
@@ -324,6 +357,7 @@ BEYOND: Sequence[Setting] = (
     MissingClasses((45_000, 2_000)),
     MissingClasses((45_000, 500)),
     Background(),
+    BothBiases(),
 )
 ARTICLE: Sequence[Setting] = (
     *(ClassOverlap(overlap) for overlap in (0.001, 0.01, 0.1, 0.2)),

@@ -11,7 +11,8 @@ import numpy as np
 import unskew
 from simulation_measures import binomial_error
 from unskew.errors import UnskewWarning
-from unskew.forecasting.record import plain_mean, share_mean
+from unskew.forecasting.record import share_mean
+from unskew.records.clustered_mean import plain_mean
 
 Rehearsed = tuple[unskew.Pool, Any]
 

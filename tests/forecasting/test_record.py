@@ -19,12 +19,11 @@ from unskew.forecasting.record import (
     class_accuracies,
     finite,
     heavy_share,
-    kish,
-    plain_mean,
     share_mean,
     widen,
 )
 from unskew.records import Estimate
+from unskew.records.clustered_mean import effective_size, plain_mean
 from worlds_forecast import share_coverage
 
 
@@ -85,7 +84,7 @@ def test_errors_add_in_squares() -> None:
 def test_concentration() -> None:
     assert heavy_share(np.full(10, 0.1)) == pytest.approx(0.6)
     assert heavy_share(np.r_[np.full(3, 0.2), np.full(97, 0.4 / 97)]) == pytest.approx(0.03)
-    assert kish(np.r_[np.ones(4), np.zeros(6)]) == pytest.approx(4.0)
+    assert effective_size(np.r_[np.ones(4), np.zeros(6)]) == pytest.approx(4.0)
 
 
 def test_an_accuracy_stays_within_0_and_1_and_keeps_its_error() -> None:
@@ -129,8 +128,8 @@ def test_the_effective_number_does_not_change_with_the_scale() -> None:
     weight_n = np.random.default_rng(0).gamma(0.5, size=40)
     expected = weight_n.sum() ** 2 / (weight_n**2).sum()
     for scale in (1e-200, 1.0, 1e200):
-        assert kish(scale * weight_n) == pytest.approx(expected)
-    assert kish(np.zeros(3)) == 0.0
+        assert effective_size(scale * weight_n) == pytest.approx(expected)
+    assert effective_size(np.zeros(3)) == 0.0
 
 
 @pytest.mark.parametrize(("right", "images"), [(8, 8), (0, 5), (12, 20), (1, 1)])

@@ -16,12 +16,13 @@ from unskew.debiasing.train_fit import SplitOutcome, TrainFit, masses_text
 from unskew.errors import ConfigError, DataError, UnskewError, UnskewWarning, first_few
 from unskew.records import Floats, Ints, Pool, Target, Weights
 from unskew.records.arrays import Randomness, seed_of
+from unskew.records.clustered_mean import effective_size
 from unskew.records.levels import level_text
 from unskew.solve.options import SolverOptions, read_options, shows_options
 from unskew.splits.assignment import check_splits
 from unskew.splits.folds import unit_codes
 from unskew.target.facts import cell_text
-from unskew.weigh.effective_size import add_by_code, effective_size
+from unskew.weigh.effective_size import add_by_code
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -29,13 +29,12 @@ from unskew.forecasting.record import (
     HitJudge,
     TargetMean,
     heavy_share,
-    kish,
-    plain_mean,
 )
 from unskew.forecasting.sentences import compare_arms, points, recommend
 from unskew.learn.probe import Scaling, scale_features
 from unskew.records import Floats, Ints, Pool, Target, Weights
 from unskew.records.arrays import Randomness, seed_of
+from unskew.records.clustered_mean import effective_size, plain_mean
 from unskew.records.holm import OBJECTION
 from unskew.weigh.uncertainty import weighted_mean
 
@@ -296,7 +295,7 @@ def _class_sizes(data: ProbeData, weight_n: Floats) -> tuple[dict[str, float], d
     for code, name in enumerate(data.classes):
         own = np.flatnonzero(data.label == code)
         share[name] = float(weight_n[own].sum())
-        ess[name] = kish(_per_unit(data.unit[own], weight_n[own]))
+        ess[name] = effective_size(_per_unit(data.unit[own], weight_n[own]))
     return share, ess
 
 
@@ -343,7 +342,7 @@ def _assemble(
     assert debiased.gain is not None
     share, class_ess = _class_sizes(data, weights.weight)
     n, ess, heavy = weights.weight.size, weights.ess, heavy_share(weights.weight)
-    ess_units = kish(_per_unit(data.unit, weights.weight)) if data.n_units < n else None
+    ess_units = effective_size(_per_unit(data.unit, weights.weight)) if data.n_units < n else None
     verdict, recommendation = recommend(
         naive, debiased, heavy, n / ess, ess if ess_units is None else ess_units, called
     )

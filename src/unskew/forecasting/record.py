@@ -22,13 +22,13 @@ from unskew.forecasting.cross_fitting import (
     training_variance,
 )
 from unskew.records import Estimate, Floats, Ints
+from unskew.records.clustered_mean import LEVEL, effective_size, plain_mean
 
 if TYPE_CHECKING:
     import pandas as pd
 
 # "3% of the images carry 60% of the weight"
 HEAVY = 0.6
-LEVEL = 0.95
 
 TargetMean = Callable[[Floats], Estimate]
 
@@ -181,22 +181,6 @@ def finite(value: Any) -> Any:
     return value
 
 
-def plain_mean(weight_n: Floats, value_n: Floats, unit_n: Ints, level: float = LEVEL) -> Estimate:
-    """Estimate the mean μ̂ = Σ_i w_i v_i, with an error that takes the weights as given.
-
-    Its variance is Σ_u (Σ_{i in u} w_i (v_i − μ̂))² over the m units, times m/(m − 1). ``weight_n``
-    sums to 1. That weights are estimated is not part of it.
-    """
-    mean = float(weight_n @ value_n)
-    pull_u = np.bincount(unit_n, weights=weight_n * (value_n - mean))
-    used = int(np.count_nonzero(np.bincount(unit_n, weights=weight_n)))
-    if used < 2:
-        return Estimate(mean, math.inf, (-math.inf, math.inf), level)
-    stderr = math.sqrt(float(pull_u @ pull_u) * used / (used - 1))
-    half = stderr * float(scipy.special.stdtrit(used - 1, 0.5 + level / 2))
-    return Estimate(mean, stderr, (mean - half, mean + half), level)
-
-
 def share_mean(weight_n: Floats, value_n: Floats, unit_n: Ints, level: float = LEVEL) -> Estimate:
     """Estimate a share as `plain_mean` does, with an interval that holds near 0 and 1, too.
 
@@ -214,9 +198,9 @@ def share_mean(weight_n: Floats, value_n: Floats, unit_n: Ints, level: float = L
         quantile, quantile_units = scipy.special.stdtrit([free, free_units], 0.5 + level / 2)
         # Of independent images, p̂ (1 − p̂)/(n − 1).
         variance = (plain.stderr * quantile_units / quantile) ** 2 * free / (free + 1)
-        size = min(share * (1.0 - share) / variance, kish(weight_n))
+        size = min(share * (1.0 - share) / variance, effective_size(weight_n))
     else:
-        size = kish(unit_weight_u)
+        size = effective_size(unit_weight_u)
     hits, misses = share * size, (1.0 - share) * size
     tail = (1.0 - level) / 2
     low = float(scipy.special.betaincinv(hits, misses + 1, tail)) if hits > 0 else 0.0
@@ -289,7 +273,9 @@ class HitJudge:
         n_folds = self.deal.n_folds
         curve = curve_factor_error(n_folds) * float(self.weight @ (hits.full - hits.half))
         trained = math.sqrt(training_variance(hits, self.weight, self.deal))
-        one_more = 1.0 / kish(np.bincount(self.unit, weights=self.weight).astype(np.float64))
+        one_more = 1.0 / effective_size(
+            np.bincount(self.unit, weights=self.weight).astype(np.float64)
+        )
         return widen(self.mean(extrapolate(hits, n_folds)), math.hypot(curve, trained, one_more))
 
     def forecast(
@@ -309,7 +295,7 @@ class HitJudge:
             held_out=float(self.weight @ hits.full),
             by_class=by_class,
             worst_class=min(by_class, key=lambda name: by_class[name].value),
-            ess=kish(arm_weight_n),
+            ess=effective_size(arm_weight_n),
         )
 
 
@@ -330,15 +316,6 @@ def class_accuracies(
             share_m = weight_n[own] / weight_n[own].sum()
             by_class[name] = share_mean(share_m, value_n[own], unit_m, level)
     return by_class
-
-
-def kish(weight_n: Floats) -> float:
-    """Compute Kish's effective number (Σw)²/Σw²; 0 where all weights are 0."""
-    largest = float(weight_n.max(initial=0.0))
-    if largest <= 0.0:
-        return 0.0
-    scaled_n = weight_n / largest
-    return float(scaled_n.sum() ** 2 / np.square(scaled_n).sum())
 
 
 def heavy_share(weight_n: Floats, carried: float = HEAVY) -> float:

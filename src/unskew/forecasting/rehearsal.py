@@ -32,11 +32,12 @@ from unskew.forecasting.cross_fitting import (
 )
 from unskew.forecasting.gain import target_mean
 from unskew.forecasting.probe_data import ProbeData, find_learner, gather_probe_data
-from unskew.forecasting.record import HitJudge, TargetMean, kish, plain_mean, share_mean
+from unskew.forecasting.record import HitJudge, TargetMean, share_mean
 from unskew.forecasting.rehearsal_record import Rehearsal, SourceRehearsal, judge_rehearsal
 from unskew.learn.probe import Scaling
 from unskew.records import Floats, Ints, Pool, Target, Weights
 from unskew.records.arrays import Randomness, log_sums, seed_of
+from unskew.records.clustered_mean import effective_size, plain_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -313,7 +314,7 @@ class _Stage:
             source=name,
             images=own.size,
             judged=judges.size,
-            ess=kish(weighted.weight),
+            ess=effective_size(weighted.weight),
             predicted={arm: forecast[arm].accuracy for arm in _ARMS},
             true={arm: share_mean(even_j, right[arm], here.unit) for arm in _ARMS},
             predicted_gain=forecast["debiased"].gain,

@@ -3,6 +3,8 @@
 - ``agreement``: do the sources agree on a target mean? What each of them says alone, and in words.
 - ``arrays``: names for the arrays that everybody passes around; codes counted, logarithms summed,
   seeds.
+- ``clustered_mean``: weighted means whose errors take the weights as given: Kish's effective
+  number, and clusters.
 - ``content_keys``: numbers for the content of images, and units shuffled by them: the order of
   rows has no say.
 - ``design_weights``: what the sampling design of a source says about its own images: the weights

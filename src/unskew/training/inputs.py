@@ -336,7 +336,7 @@ def make_arm(
 
 def worth_of(whose: str, weight_n: Floats) -> str:
     """Say how many equally weighted images these weights are worth (Kish's effective number)."""
-    from unskew.weigh.effective_size import effective_size
+    from unskew.records.clustered_mean import effective_size
 
     return (
         f"The weights {whose} are worth {effective_size(weight_n / weight_n.sum()):,.0f} of "

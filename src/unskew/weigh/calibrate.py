@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, first_few
 from unskew.records import Floats, Ints, Weights
+from unskew.records.clustered_mean import effective_size
 from unskew.target.raking import sweep_margins
 from unskew.target.tilting import Gap, TiltSolution, smallest_conflict, tilt_to_zero
-from unskew.weigh.effective_size import effective_size
 from unskew.weigh.known_margins import (
     KnownMargin,
     KnownMean,

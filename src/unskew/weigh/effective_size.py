@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from unskew.records.clustered_mean import effective_size
+
 if TYPE_CHECKING:
     from unskew.records import Floats, Weights
 
@@ -128,19 +130,6 @@ def diagnose_weights(weights: Weights) -> Diagnosis:
         zero_weights=int(np.count_nonzero(weight_n == 0)),
         by_source=_diagnose_sources(weights),
     )
-
-
-def effective_size(weight_n: Floats) -> float:
-    """Compute Kish's (Σ_i w_i)²/Σ_i w_i²: between 1 and n, equal to n iff all weights are equal.
-
-    It is 0 if all weights are 0. Scaling changes nothing.
-    """
-    largest = float(weight_n.max(initial=0.0))
-    if largest == 0.0:
-        return 0.0
-    # Relative to the largest, so that squares of tiny weights do not underflow.
-    scaled_n = weight_n / largest
-    return float(scaled_n.sum() ** 2 / np.square(scaled_n).sum())
 
 
 def _diagnose_sources(weights: Weights) -> tuple[SourceDiagnosis, ...]:

@@ -12,9 +12,9 @@ import scipy.linalg
 
 from unskew.errors import ConfigError, CoverageError, DataError, first_few
 from unskew.records import Floats, Ints, Weights
+from unskew.records.clustered_mean import effective_size
 from unskew.target.tilting import TiltSolution, tilt_to_zero
 from unskew.weigh.curvature import check_solved
-from unskew.weigh.effective_size import effective_size
 from unskew.weigh.pool_comparison import MeanNoise, equal_weights, noise_beside_pool
 from unskew.weigh.sampling_units import check_order, check_values
 

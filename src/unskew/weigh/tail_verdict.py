@@ -18,8 +18,9 @@ import numpy.typing as npt
 
 from unskew.errors import short_name
 from unskew.records import Floats, Ints, Overlap
+from unskew.records.clustered_mean import effective_size
 from unskew.solve.overlap import weaken
-from unskew.weigh.effective_size import add_by_code, effective_size
+from unskew.weigh.effective_size import add_by_code
 
 # What one unit may add to the variance (besides 2/m of m units; equal ones add 1/m each). A sample
 # of the target shows what the pool lacks: there only a unit that outweighs all others is judged.

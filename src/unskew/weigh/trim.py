@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, ConvergenceError, DataError
 from unskew.records import Floats, Weights
+from unskew.records.clustered_mean import effective_size
 from unskew.weigh.calibrate import read_weight
-from unskew.weigh.effective_size import effective_size
 from unskew.weigh.sampling_units import check_values
 from unskew.weigh.uncertainty import weighted_mean
 
