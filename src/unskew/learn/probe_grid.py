@@ -1,0 +1,166 @@
+"""Probes on one grid: positions of the dial × ridges, cross-fitted, calibrated, chosen from.
+
+Weights that are worth few images need a stronger penalty than equal ones, so that no single ridge
+is fair to every way of learning: whatever is compared gets the same grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.learn.calibration import Calibration, fit_calibration
+from unskew.learn.dial import Dialled, turn_dial
+from unskew.learn.presets import TAUS
+from unskew.learn.probe import Probe, fit_probe
+from unskew.learn.ways import Judged, WayChoice, choose_way
+from unskew.records import Floats, Ints
+from unskew.splits.folds import deal_folds
+
+RIDGES = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
+# Closer to the minimum hardly a held-out prediction changes.
+_ROUGH = 3e-4
+_FOLDS = 5
+# Of larger data so many images are enough to choose by.
+MOST_IMAGES = 50_000
+
+
+@dataclass(frozen=True, eq=False)
+class TunedProbe:
+    """A probe with the dial and the ridge that were chosen for it, calibrated on the target."""
+
+    probe: Probe
+    choice: WayChoice
+    calibration: Calibration = field(repr=False)
+
+
+def dialled_probe(
+    X_nd: npt.NDArray[Any],
+    label_n: Ints,
+    dialled: Dialled,
+    *,
+    ridge: float,
+    tol: float = 1e-5,
+    start: Probe | None = None,
+) -> Probe:
+    """Fit a probe with dialled weights, its logits those of the target.
+
+    Intercepts are not penalised, so that a shift of the logits in the loss moves the intercepts by
+    as much, and nothing else: the fit needs no shift, only its result.
+    """
+    begin = (
+        None if start is None else replace(start, intercept=start.intercept + dialled.logit_shift)
+    )
+    probe = fit_probe(
+        X_nd, label_n, dialled.weight, dialled.logit_shift.size, ridge=ridge, tol=tol, start=begin
+    )
+    return replace(probe, intercept=probe.intercept - dialled.logit_shift)
+
+
+def cross_fit_logits(
+    X_nd: npt.NDArray[Any],
+    label_n: Ints,
+    dialled: Dialled,
+    fold_n: Ints,
+    ridges: Sequence[float],
+    *,
+    advance: Callable[[int], None] = lambda count: None,
+) -> npt.NDArray[np.float32]:
+    """Return the (R, n, M) logits of every image by the probe of the other folds, for each ridge.
+
+    Strong penalties first: each fit starts where the last one of the same fold ended. A fold whose
+    other images have no weight gets logits of 0.
+    """
+    logit_rnm = np.zeros((len(ridges), label_n.size, dialled.logit_shift.size), dtype=np.float32)
+    falling = np.argsort(ridges)[::-1]
+    for fold in range(int(fold_n.max()) + 1):
+        train = np.flatnonzero((fold_n != fold) & (dialled.weight > 0))
+        test = np.flatnonzero(fold_n == fold)
+        part = replace(dialled, weight=dialled.weight[train])
+        X_md, X_td, probe = X_nd[train], X_nd[test], None
+        for at in falling if train.size else ():
+            probe = dialled_probe(
+                X_md, label_n[train], part, ridge=ridges[at], tol=_ROUGH, start=probe
+            )
+            logit_rnm[at, test] = probe.logits(X_td)
+            advance(1)
+    return logit_rnm
+
+
+def tune_probe(
+    X_nd: npt.NDArray[Any],
+    label_n: Ints,
+    weight_n: Floats,
+    n_classes: int,
+    *,
+    taus: Sequence[float] = tuple(TAUS.values()),
+    ridges: Sequence[float] = RIDGES,
+    unit_n: Ints | None = None,
+    stratum_n: Ints | None = None,
+    seed: int = 0,
+    tol: float = 1e-5,
+    advance: Callable[[int], None] = lambda count: None,
+) -> TunedProbe:
+    """Choose dial and ridge by cross-fitted weighted accuracy, fit the probe, and calibrate it.
+
+    Every candidate is trained on four of five folds and calibrated by `fit_calibration` on what it
+    says of the fifth; `choose_way` chooses. The calibrated probe is the same kind of model: scale ·
+    W, and scale · b + bias.
+
+    Parameters
+    ----------
+    X_nd, label_n, weight_n, n_classes : as for `fit_probe`; the weights are those of the target.
+    taus, ridges : the grid; with one of each nothing is chosen.
+    unit_n : (n,) groups and copies of an image, on one side of every fold.
+    stratum_n : (n,) of which every fold gets its share; default: the label.
+    """
+    unit_n = (
+        np.arange(label_n.size) if unit_n is None else np.unique(unit_n, return_inverse=True)[1]
+    )
+    stratum_n = label_n if stratum_n is None else stratum_n
+    rows = _some_rows(unit_n, weight_n, seed)
+    X_md, label_m, weight_m, unit_m = X_nd[rows], label_n[rows], weight_n[rows], unit_n[rows]
+    unit_m = np.unique(unit_m, return_inverse=True)[1]
+    n_folds = min(_FOLDS, int(unit_m.max()) + 1)
+    fold_m = deal_folds(unit_m, stratum_n[rows], n_folds, seed)
+    candidates, calibrations, hits = [], [], []
+    for tau in taus:
+        dialled = turn_dial(weight_m, label_m, n_classes, tau)
+        for ridge, logit_mm in zip(
+            ridges,
+            cross_fit_logits(X_md, label_m, dialled, fold_m, ridges, advance=advance),
+            strict=True,
+        ):
+            calibration = fit_calibration(logit_mm, label_m, weight_m, unit_m)
+            candidates.append((tau, ridge))
+            calibrations.append(calibration)
+            hits.append(calibration.apply(logit_mm).argmax(axis=1) == label_m)
+    tau_c, ridge_c = np.array(candidates).T
+    judged = Judged(tau_c, ridge_c, np.array(hits), weight_m, unit_m)
+    choice = choose_way(judged, seed=seed)
+    at = int(np.flatnonzero((tau_c == choice.tau) & (ridge_c == choice.ridge))[0])
+    dialled = turn_dial(weight_n, label_n, n_classes, choice.tau)
+    probe = dialled_probe(X_nd, label_n, dialled, ridge=float(ridge_c[at]), tol=tol)
+    return TunedProbe(calibrated(probe, calibrations[at]), choice, calibrations[at])
+
+
+def calibrated(probe: Probe, calibration: Calibration) -> Probe:
+    """Return the probe whose logits are the calibrated ones."""
+    return replace(
+        probe,
+        coefficient=calibration.scale * probe.coefficient,
+        intercept=calibration.scale * probe.intercept + calibration.bias,
+    )
+
+
+def _some_rows(unit_n: Ints, weight_n: Floats, seed: int) -> Ints:
+    """Return all rows with weight, or those of so many units that about `MOST_IMAGES` remain."""
+    used = np.flatnonzero(weight_n > 0)
+    if used.size <= MOST_IMAGES:
+        return used
+    rank_u = np.random.default_rng(seed).permutation(int(unit_n.max()) + 1)
+    return used[rank_u[unit_n[used]] < MOST_IMAGES / used.size * rank_u.size]

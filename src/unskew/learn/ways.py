@@ -1,0 +1,241 @@
+"""Which way to learn from the weights: candidates judged on held-out images, and the choice.
+
+A candidate is a position τ of the dial (`turn_dial`), for a probe also a ridge. Each is judged by
+its weighted score on images that it has not seen. The choice starts from τ = ½ and leaves it only
+for a way that is better by more than one standard error of the paired difference.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.errors import ConfigError, did_you_mean
+from unskew.learn.presets import TAUS, WAYS, Way
+from unskew.records import Floats, Ints
+from unskew.records.clustered_mean import effective_size
+
+# Fewer effective images than this judge too roughly to choose by.
+LEAST_ESS = 300.0
+# Where the choice starts, and what is used without one.
+START, DEFAULT_RIDGE = 0.5, 1e-2
+# Of the bootstrap that says what a score loses when the choice is not made on the same images;
+# units are collected into at most so many.
+_REPLICATES, _CLUSTERS = 200, 2000
+
+
+@dataclass(frozen=True)
+class WayScore:
+    """One way on held-out images.
+
+    Attributes
+    ----------
+    way : "weights", "half" or "logit".
+    ridge : the best of its ridges; None where none is chosen.
+    score : weighted accuracy.
+    gain : its difference from the starting point, "half".
+    stderr : of the difference, paired by image and clustered by unit.
+    """
+
+    way: Way
+    ridge: float | None
+    score: float
+    gain: float
+    stderr: float
+
+
+@dataclass(frozen=True)
+class WayChoice:
+    """The way that was chosen, and why.
+
+    Attributes
+    ----------
+    way : "weights", "half", "logit" or "head".
+    ridge : of a probe; None for other learners.
+    reason : in words.
+    scores : of every way that was tried; empty where nothing was chosen from.
+    score : weighted accuracy of the chosen way, corrected for the choice; None where nothing was
+        held out.
+    ess : effective number of units that judged.
+    """
+
+    way: Way
+    ridge: float | None
+    reason: str
+    scores: tuple[WayScore, ...] = ()
+    score: float | None = None
+    ess: float | None = None
+
+    @property
+    def tau(self) -> float:
+        """The position of the dial."""
+        return TAUS.get(self.way, START)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for a file."""
+        return {**asdict(self), "tau": self.tau, "scores": [asdict(row) for row in self.scores]}
+
+
+def check_way(way: Any, allowed: Sequence[str] = WAYS, *, why: str = "") -> Way:
+    """Return ``way`` if it is one of ``allowed``; ``why`` says what the learner cannot take."""
+    if way not in WAYS:
+        raise ConfigError(
+            f"way is one of {', '.join(map(repr, WAYS))}; got {way!r}.{did_you_mean(way, WAYS)}",
+            option="way",
+            value=way,
+            allowed=list(WAYS),
+        )
+    if way not in allowed:
+        raise ConfigError(
+            f"way {way!r} does not work here: {why}. Use one of {', '.join(map(repr, allowed))}.",
+            option="way",
+            value=way,
+            allowed=list(allowed),
+        )
+    checked: Way = way
+    return checked
+
+
+def way_of(tau: float) -> Way:
+    """Return the name of a position of the dial."""
+    return next(way for way, position in TAUS.items() if position == tau)
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """Candidates, and whether each was right on each held-out image.
+
+    Attributes
+    ----------
+    tau : (C,) positions of the dial.
+    ridge : (C,) penalties; NaN where the learner has none to choose.
+    hit : (C, m) 1 or 0.
+    weight, unit : (m,) of the images that judge: their weights, and which belong together.
+    """
+
+    tau: Floats
+    ridge: Floats
+    hit: npt.NDArray[Any] = field(repr=False)
+    weight: Floats = field(repr=False)
+    unit: Ints = field(repr=False)
+
+    def by_unit(self, most: int | None = None, seed: int = 0) -> tuple[Floats, Floats]:
+        """Sum the weights (U,), and the weights of hits (C, U), over units.
+
+        ``most``: units are collected at random into so many at most.
+        """
+        unit_n = np.unique(self.unit, return_inverse=True)[1]
+        n_units = int(unit_n.max()) + 1
+        if most is not None and n_units > most:
+            group_u = np.random.default_rng(seed).permutation(n_units) % most
+            unit_n, n_units = group_u[unit_n], most
+        weight_n = self.weight / self.weight.sum()
+        right_cu = np.stack(
+            [np.bincount(unit_n, weights=weight_n * hit_n, minlength=n_units) for hit_n in self.hit]
+        )
+        return np.bincount(unit_n, weights=weight_n, minlength=n_units), right_cu
+
+
+def choose_way(judged: Judged, *, least_ess: float = LEAST_ESS, seed: int = 0) -> WayChoice:
+    """Choose the dial, and a ridge with it, from held-out scores.
+
+    For every τ the ridge with the highest weighted accuracy; then τ = ½, unless another τ is better
+    by more than one standard error of the paired difference Σ_i w_i (h_i − h′_i), clustered by
+    unit. With fewer than ``least_ess`` effective units nothing is chosen: τ = ½ and the ridge next
+    to 0.01. The score is corrected for the choice by a bootstrap of the units.
+    """
+    weight_u, right_cu = judged.by_unit()
+    ess = effective_size(weight_u)
+    if ess < least_ess or not (judged.tau == START).any():
+        return _no_choice(judged, right_cu.sum(axis=1), ess, least_ess)
+    once_u = np.ones_like(weight_u)
+    chosen, rows = _decide(judged, weight_u, right_cu, once_u)
+    score = float(right_cu[chosen].sum()) - _optimism(judged, seed)
+    row = next(row for row in rows if row.way == way_of(float(judged.tau[chosen])))
+    return WayChoice(row.way, row.ridge, _reason(row, rows), rows, score, ess)
+
+
+def _no_choice(judged: Judged, score_c: Floats, ess: float, least_ess: float) -> WayChoice:
+    half = np.flatnonzero(judged.tau == START)
+    distance_h = np.abs(np.log(judged.ridge[half] / DEFAULT_RIDGE))
+    at = int(half[np.nan_to_num(distance_h).argmin()])
+    reason = (
+        f"half, the starting point: the held-out images are worth {ess:.0f} equally weighted ones, "
+        f"and a choice needs {least_ess:.0f}."
+    )
+    return WayChoice("half", _ridge(judged.ridge[at]), reason, (), float(score_c[at]), ess)
+
+
+def _decide(
+    judged: Judged, weight_u: Floats, right_cu: Floats, count_u: Floats
+) -> tuple[int, tuple[WayScore, ...]]:
+    """Return the candidate that is chosen, and the best one of every τ; units count ``count_u``."""
+    total = float(count_u @ weight_u)
+    score_c = right_cu @ count_u / total
+    best = {
+        float(tau): int(max(np.flatnonzero(judged.tau == tau), key=lambda c: score_c[c]))
+        for tau in np.unique(judged.tau)
+    }
+    start = best[START]
+    rows, chosen = [], start
+    for tau, at in best.items():
+        gain = float(score_c[at] - score_c[start])
+        pull_u = right_cu[at] - right_cu[start] - gain * weight_u
+        stderr = math.sqrt(float(count_u @ np.square(pull_u))) / total
+        rows.append(
+            WayScore(way_of(tau), _ridge(judged.ridge[at]), float(score_c[at]), gain, stderr)
+        )
+        if gain > stderr and score_c[at] > score_c[chosen]:
+            chosen = at
+    return chosen, tuple(rows)
+
+
+def _optimism(judged: Judged, seed: int) -> float:
+    """Estimate how much the score of a choice flatters it on the images that it was made on.
+
+    The mean of S*(c*) − S(c*), c* chosen on a bootstrap sample whose scores are S* (Efron 1983),
+    times √2: S* scatters about S, which itself scatters about the truth as much, so that the
+    highest of equal candidates is √2 times as much too high in it.
+    """
+    weight_u, right_cu = judged.by_unit(_CLUSTERS, seed)
+    rng, gaps = np.random.default_rng(seed), []
+    score_c, mean_u = right_cu.sum(axis=1), right_cu.mean(axis=0)
+    for _ in range(_REPLICATES):
+        count_u = rng.multinomial(weight_u.size, np.full(weight_u.size, 1 / weight_u.size))
+        total = float(count_u @ weight_u)
+        if total > 0:
+            chosen, _ = _decide(judged, weight_u, right_cu, count_u.astype(np.float64))
+            # Less the mean of all candidates, which every sample moves alike.
+            inside = float((right_cu[chosen] - mean_u) @ count_u) / total
+            gaps.append(inside - float(score_c[chosen] - mean_u.sum()))
+    return max(math.sqrt(2.0) * float(np.mean(gaps)), 0.0) if gaps else 0.0
+
+
+def _ridge(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def _reason(chosen: WayScore, rows: Sequence[WayScore]) -> str:
+    if chosen.way != "half":
+        return (
+            f"{chosen.way}: {_points(chosen.gain)} ± {100 * chosen.stderr:.1f} points better than "
+            "half on held-out images weighted to the target."
+        )
+    others = ", ".join(
+        f"{row.way} {_points(row.gain)} ± {100 * row.stderr:.1f}" for row in rows if row != chosen
+    )
+    return (
+        "half: no other way is better by more than one standard error on held-out images weighted "
+        f"to the target ({others} points)."
+        if others
+        else "half: no other way was tried."
+    )
+
+
+def _points(gain: float) -> str:
+    return f"{100 * gain:+.1f}"

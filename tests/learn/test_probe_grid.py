@@ -1,0 +1,93 @@
+"""Probes on one grid of dials and ridges."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from unskew.learn.dial import turn_dial
+from unskew.learn.probe import fit_probe
+from unskew.learn.probe_grid import dialled_probe, tune_probe
+
+
+def _classes(seed: int, sizes: list[int], d: int = 6) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    label_n = np.repeat(np.arange(len(sizes)), sizes)
+    centre_md = np.random.default_rng(99).normal(size=(len(sizes), d))
+    return (centre_md[label_n] + rng.normal(size=(label_n.size, d))).astype(np.float32), label_n
+
+
+def _to_equal_shares(label_n: np.ndarray) -> np.ndarray:
+    return 1.0 / np.bincount(label_n)[label_n]
+
+
+def test_at_zero_the_probe_is_the_weighted_one() -> None:
+    X_nd, label_n = _classes(0, [300, 80, 40])
+    weight_n = _to_equal_shares(label_n)
+    dialled = turn_dial(weight_n, label_n, 3, 0.0)
+    probe = dialled_probe(X_nd, label_n, dialled, ridge=0.01)
+    np.testing.assert_allclose(
+        probe.coefficient,
+        fit_probe(X_nd, label_n, weight_n, 3, ridge=0.01).coefficient,
+        atol=1e-4,
+    )
+
+
+def test_at_one_the_probe_is_logit_adjustment() -> None:
+    X_nd, label_n = _classes(0, [300, 80, 40])
+    dialled = turn_dial(_to_equal_shares(label_n), label_n, 3, 1.0)
+    probe = dialled_probe(X_nd, label_n, dialled, ridge=0.01)
+    plain = fit_probe(X_nd, label_n, np.ones(label_n.size), 3, ridge=0.01)
+    np.testing.assert_allclose(probe.coefficient, plain.coefficient, atol=1e-4)
+    shift_m = probe.intercept - plain.intercept + np.log([300, 80, 40])
+    np.testing.assert_allclose(shift_m - shift_m.mean(), 0.0, atol=1e-4)
+
+
+def test_where_the_start_is_does_not_matter() -> None:
+    X_nd, label_n = _classes(1, [200, 100])
+    dialled = turn_dial(_to_equal_shares(label_n), label_n, 2, 0.5)
+    cold = dialled_probe(X_nd, label_n, dialled, ridge=0.003)
+    start = dialled_probe(X_nd, label_n, dialled, ridge=0.1)
+    warm = dialled_probe(X_nd, label_n, dialled, ridge=0.003, start=start)
+    np.testing.assert_allclose(warm.coefficient, cold.coefficient, atol=1e-3)
+
+
+def test_the_tuned_probe_is_right_and_calibrated_on_the_target() -> None:
+    X_nd, label_n = _classes(2, [3000, 600, 150, 60])
+    tuned = tune_probe(X_nd, label_n, _to_equal_shares(label_n), 4)
+    test_nd, truth_n = _classes(3, [2000] * 4)
+    logit_nm = tuned.probe.logits(test_nd)
+    right = (logit_nm.argmax(axis=1) == truth_n).mean()
+    naive = fit_probe(X_nd, label_n, np.ones(label_n.size), 4, ridge=0.01)
+    assert right > (naive.predict(test_nd) == truth_n).mean() + 0.03
+    proba_nm = np.exp(logit_nm - logit_nm.max(axis=1, keepdims=True))
+    confidence_n = (proba_nm / proba_nm.sum(axis=1, keepdims=True)).max(axis=1)
+    assert confidence_n.mean() == pytest.approx(right, abs=0.04)
+    assert {row.way for row in tuned.choice.scores} == {"weights", "half", "logit"}
+
+
+def test_units_stay_on_one_side() -> None:
+    """Labels that are noise, known to every copy: only folds that keep copies together see it."""
+    rng = np.random.default_rng(4)
+    X_nd = np.repeat(rng.normal(size=(300, 40)).astype(np.float32), 4, axis=0)
+    label_n = np.repeat(rng.integers(0, 2, 300), 4)
+    unit_n = np.repeat(np.arange(300), 4)
+    scores = [
+        tune_probe(X_nd, label_n, np.ones(1200), 2, unit_n=unit, ridges=(0.001,)).choice.score
+        for unit in (unit_n, None)
+    ]
+    assert scores[0] < 0.6 < scores[1]
+
+
+def test_two_classes_of_which_one_has_a_single_image() -> None:
+    X_nd, label_n = _classes(5, [50, 1])
+    tuned = tune_probe(X_nd, label_n, _to_equal_shares(label_n), 2)
+    assert np.isfinite(tuned.probe.logits(X_nd)).all()
+    assert tuned.choice.way == "half"
+
+
+def test_a_class_without_weight_is_never_predicted() -> None:
+    X_nd, label_n = _classes(6, [200, 200, 200])
+    weight_n = np.where(label_n == 2, 0.0, 1.0)
+    tuned = tune_probe(X_nd, label_n, weight_n, 3)
+    assert set(tuned.probe.predict(X_nd)) == {0, 1}

@@ -1,0 +1,113 @@
+"""Which way is chosen from held-out scores, and what is said of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from raising import refused
+from unskew.errors import ConfigError
+from unskew.learn.ways import Judged, check_way, choose_way, way_of
+
+TAUS = np.array([0.0, 0.5, 1.0])
+
+
+def _judged(accuracies: list[float], n: int = 2000, seed: int = 0) -> Judged:
+    """Three ways whose hits are nested: what a weaker one hits the stronger one hits, too."""
+    luck_n = np.random.default_rng(seed).random(n)
+    hit_cn = np.array([luck_n < accuracy for accuracy in accuracies])
+    return Judged(TAUS, np.full(3, np.nan), hit_cn, np.ones(n), np.arange(n))
+
+
+def test_a_tie_stays_at_half() -> None:
+    choice = choose_way(_judged([0.8, 0.8, 0.8]))
+    assert choice.way == "half"
+    assert choice.tau == 0.5
+    assert {row.way: row.gain for row in choice.scores} == {"weights": 0, "half": 0, "logit": 0}
+
+
+def test_a_way_that_is_clearly_better_is_taken() -> None:
+    choice = choose_way(_judged([0.7, 0.8, 0.85]))
+    assert choice.way == "logit"
+    assert "logit" in choice.reason
+    assert choice.score is not None
+    assert choice.score <= 0.86
+
+
+def test_less_than_one_standard_error_is_not_enough() -> None:
+    n = 2000
+    rng = np.random.default_rng(0)
+    half_n = rng.random(n) < 0.8
+    # One image more right than wrong among a hundred that differ.
+    other_n = half_n.copy()
+    wrong, right = np.flatnonzero(~half_n)[:51], np.flatnonzero(half_n)[:50]
+    other_n[wrong], other_n[right] = True, False
+    hits = np.array([half_n, half_n, other_n])
+    choice = choose_way(Judged(TAUS, np.full(3, np.nan), hits, np.ones(n), np.arange(n)))
+    assert choice.way == "half"
+
+
+def test_errors_are_clustered_by_unit() -> None:
+    alone = _judged([0.7, 0.8, 0.815], n=1500)
+    together = Judged(TAUS, alone.ridge, alone.hit, alone.weight, np.arange(1500) // 5 * 1)
+    by_way = {
+        kind: {row.way: row.stderr for row in choose_way(judged, least_ess=0).scores}
+        for kind, judged in (("alone", alone), ("together", together))
+    }
+    copies = Judged(
+        TAUS, alone.ridge, np.tile(alone.hit, 2), np.ones(3000), np.tile(np.arange(1500), 2)
+    )
+    stderr = {row.way: row.stderr for row in choose_way(copies).scores}
+    # Copies are one unit: they change no error.
+    assert stderr["logit"] == pytest.approx(by_way["alone"]["logit"])
+    assert by_way["together"]["logit"] > 0
+
+
+def test_few_effective_images_choose_nothing() -> None:
+    choice = choose_way(_judged([0.5, 0.6, 0.9], n=200))
+    assert choice.way == "half"
+    assert choice.scores == ()
+    assert "300" in choice.reason
+
+
+def test_without_a_choice_the_ridge_is_the_default() -> None:
+    ridge_c = np.array([0.001, 0.01, 0.1])
+    hits = np.zeros((3, 50))
+    judged = Judged(np.full(3, 0.5), ridge_c, hits, np.ones(50), np.arange(50))
+    assert choose_way(judged).ridge == 0.01
+
+
+def test_the_score_of_the_best_of_many_equals_is_corrected() -> None:
+    """Fifteen candidates of accuracy 0.8: the best looks better than it is."""
+    gaps = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        hit_cn = rng.random((15, 600)) < 0.8
+        judged = Judged(
+            np.repeat(TAUS, 5),
+            np.tile(np.arange(1.0, 6.0), 3),
+            hit_cn,
+            np.ones(600),
+            np.arange(600),
+        )
+        choice = choose_way(judged, seed=seed)
+        best = max(row.score for row in choice.scores if row.way == choice.way)
+        gaps.append((best - 0.8, choice.score - 0.8))
+    plain, corrected = np.mean(gaps, axis=0)
+    assert plain > 0.015
+    # Standard error of the mean of 40 scores: 0.0026.
+    assert abs(corrected) < 0.008
+
+
+def test_an_unknown_way_is_refused_with_the_nearest() -> None:
+    with refused(ConfigError, option="way", value="weight"):
+        check_way("weight")
+
+
+def test_a_way_that_the_learner_cannot_take_is_refused() -> None:
+    with refused(ConfigError, option="way", value="head"):
+        check_way("head", ("auto", "weights"), why="a forest has no last layer")
+
+
+def test_names_of_the_dial() -> None:
+    assert [way_of(tau) for tau in TAUS] == ["weights", "half", "logit"]
