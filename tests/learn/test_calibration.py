@@ -60,3 +60,10 @@ def test_separated_images_have_a_finite_scale() -> None:
     label_n = np.arange(40) % 2
     found = fit_calibration(np.eye(2)[label_n] * 5, label_n, np.ones(40))
     assert np.isfinite(found.scale)
+
+
+def test_without_biases_there_is_a_temperature_only() -> None:
+    logit_nm, label_n = _sample(5, 2000)
+    found = fit_calibration(2 * logit_nm, label_n, np.ones(2000), biases=False)
+    assert found.scale == pytest.approx(0.5, rel=0.1)
+    assert not found.bias.any()

@@ -7,7 +7,7 @@ import pytest
 
 from raising import refused
 from unskew.errors import ConfigError
-from unskew.learn.ways import Judged, check_way, choose_way, way_of
+from unskew.learn.ways import Judged, calibrate_to_target, check_way, choose_way, way_of
 
 TAUS = np.array([0.0, 0.5, 1.0])
 
@@ -111,3 +111,27 @@ def test_a_way_that_the_learner_cannot_take_is_refused() -> None:
 
 def test_names_of_the_dial() -> None:
     assert [way_of(tau) for tau in TAUS] == ["weights", "half", "logit"]
+
+
+def test_class_biases_are_taken_where_they_pay() -> None:
+    rng = np.random.default_rng(0)
+    logit_nm = 2 * rng.normal(size=(4000, 3))
+    label_n = (logit_nm + rng.gumbel(size=logit_nm.shape)).argmax(axis=1)
+    unit_n, one_n = np.arange(4000), np.ones(4000)
+    assert not calibrate_to_target(logit_nm, label_n, one_n, unit_n).bias.any()
+    off = calibrate_to_target(logit_nm + np.array([0.0, 2.0, 0.0]), label_n, one_n, unit_n)
+    assert off.bias[1] - off.bias[0] == pytest.approx(-2.0, abs=0.2)
+
+
+def test_a_ridge_is_left_only_for_a_better_one() -> None:
+    n, rng = 3000, np.random.default_rng(1)
+    luck_n = rng.random(n)
+    ridge_c = np.array([0.001, 0.01, 0.1])
+
+    def chosen(accuracies: list[float]) -> float | None:
+        hits = np.array([luck_n < accuracy for accuracy in accuracies])
+        judged = Judged(np.full(3, 0.5), ridge_c, hits, np.ones(n), np.arange(n))
+        return choose_way(judged).ridge
+
+    assert chosen([0.8, 0.8, 0.8]) == 0.01
+    assert chosen([0.8, 0.8, 0.83]) == 0.1

@@ -41,12 +41,17 @@ class Calibration:
 
 
 def fit_calibration(
-    logit_nm: npt.NDArray[np.floating], label_n: Ints, weight_n: Floats, unit_n: Ints | None = None
+    logit_nm: npt.NDArray[np.floating],
+    label_n: Ints,
+    weight_n: Floats,
+    unit_n: Ints | None = None,
+    *,
+    biases: bool = True,
 ) -> Calibration:
     """Minimise Σ_i p_i (log Σ_m e^{s z_im + c_m} − s z_{i,y_i} − c_{y_i}) + Σ_m c_m²/(2 σ² n*).
 
     p_i = w_i/Σ_j w_j, n* the effective number of units, σ = ½: without images of a class its bias
-    is 0. The logits must be those of models that have not seen the image.
+    is 0. The logits must be those of models that have not seen the image. Without ``biases`` c = 0.
 
     Facts: logits + constant change nothing; weights that are all multiplied by one number change
     nothing; a class whose logit is −∞ keeps it.
@@ -88,7 +93,7 @@ def fit_calibration(
         np.zeros(1 + kept.size),
         jac=True,
         method="L-BFGS-B",
-        bounds=[(-bound, bound), *[(None, None)] * kept.size],
+        bounds=[(-bound, bound), *[(None, None) if biases else (0.0, 0.0)] * kept.size],
     )
     bias_m = np.zeros(n_classes)
     bias_m[kept] = optimum.x[1:] - optimum.x[1:].mean()

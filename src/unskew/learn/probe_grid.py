@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.learn.calibration import Calibration, fit_calibration
+from unskew.learn.calibration import Calibration
 from unskew.learn.dial import Dialled, turn_dial
 from unskew.learn.presets import TAUS
 from unskew.learn.probe import Probe, fit_probe
-from unskew.learn.ways import Judged, WayChoice, choose_way
+from unskew.learn.ways import Judged, WayChoice, calibrate_to_target, choose_way
 from unskew.records import Floats, Ints
 from unskew.splits.folds import deal_folds
 
@@ -107,9 +107,9 @@ def tune_probe(
 ) -> TunedProbe:
     """Choose dial and ridge by cross-fitted weighted accuracy, fit the probe, and calibrate it.
 
-    Every candidate is trained on four of five folds and calibrated by `fit_calibration` on what it
-    says of the fifth; `choose_way` chooses. The calibrated probe is the same kind of model: scale ·
-    W, and scale · b + bias.
+    Every candidate is trained on four of five folds and judged on the fifth; `choose_way` chooses,
+    and `calibrate_to_target` calibrates on the same held-out logits. The calibrated probe is the
+    same kind of model: scale · W, and scale · b + bias.
 
     Parameters
     ----------
@@ -127,25 +127,20 @@ def tune_probe(
     unit_m = np.unique(unit_m, return_inverse=True)[1]
     n_folds = min(_FOLDS, int(unit_m.max()) + 1)
     fold_m = deal_folds(unit_m, stratum_n[rows], n_folds, seed)
-    candidates, calibrations, hits = [], [], []
+    candidates, hits = [(tau, ridge) for tau in taus for ridge in ridges], []
     for tau in taus:
         dialled = turn_dial(weight_m, label_m, n_classes, tau)
-        for ridge, logit_mm in zip(
-            ridges,
-            cross_fit_logits(X_md, label_m, dialled, fold_m, ridges, advance=advance),
-            strict=True,
-        ):
-            calibration = fit_calibration(logit_mm, label_m, weight_m, unit_m)
-            candidates.append((tau, ridge))
-            calibrations.append(calibration)
-            hits.append(calibration.apply(logit_mm).argmax(axis=1) == label_m)
+        logit_rmm = cross_fit_logits(X_md, label_m, dialled, fold_m, ridges, advance=advance)
+        hits += [logit_mm.argmax(axis=1) == label_m for logit_mm in logit_rmm]
     tau_c, ridge_c = np.array(candidates).T
-    judged = Judged(tau_c, ridge_c, np.array(hits), weight_m, unit_m)
-    choice = choose_way(judged, seed=seed)
-    at = int(np.flatnonzero((tau_c == choice.tau) & (ridge_c == choice.ridge))[0])
+    choice = choose_way(Judged(tau_c, ridge_c, np.array(hits), weight_m, unit_m), seed=seed)
+    ridge = float(ridges[0] if choice.ridge is None else choice.ridge)
+    dialled = turn_dial(weight_m, label_m, n_classes, choice.tau)
+    logit_mm = cross_fit_logits(X_md, label_m, dialled, fold_m, [ridge], advance=advance)[0]
+    calibration = calibrate_to_target(logit_mm, label_m, weight_m, unit_m)
     dialled = turn_dial(weight_n, label_n, n_classes, choice.tau)
-    probe = dialled_probe(X_nd, label_n, dialled, ridge=float(ridge_c[at]), tol=tol)
-    return TunedProbe(calibrated(probe, calibrations[at]), choice, calibrations[at])
+    probe = dialled_probe(X_nd, label_n, dialled, ridge=ridge, tol=tol)
+    return TunedProbe(calibrated(probe, calibration), choice, calibration)
 
 
 def calibrated(probe: Probe, calibration: Calibration) -> Probe:

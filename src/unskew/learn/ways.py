@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConfigError, did_you_mean
+from unskew.learn.calibration import Calibration, fit_calibration
 from unskew.learn.presets import TAUS, WAYS, Way
 from unskew.records import Floats, Ints
 from unskew.records.clustered_mean import effective_size
@@ -27,6 +28,8 @@ START, DEFAULT_RIDGE = 0.5, 1e-2
 # Of the bootstrap that says what a score loses when the choice is not made on the same images;
 # units are collected into at most so many.
 _REPLICATES, _CLUSTERS = 200, 2000
+# Smaller differences are those of the order of a sum.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -144,10 +147,10 @@ class Judged:
 def choose_way(judged: Judged, *, least_ess: float = LEAST_ESS, seed: int = 0) -> WayChoice:
     """Choose the dial, and a ridge with it, from held-out scores.
 
-    For every τ the ridge with the highest weighted accuracy; then τ = ½, unless another τ is better
-    by more than one standard error of the paired difference Σ_i w_i (h_i − h′_i), clustered by
-    unit. With fewer than ``least_ess`` effective units nothing is chosen: τ = ½ and the ridge next
-    to 0.01. The score is corrected for the choice by a bootstrap of the units.
+    It starts from τ = ½ and the ridge next to 0.01, and leaves a ridge, then τ, only for one that
+    is better by more than one standard error of the paired difference Σ_i w_i (h_i − h′_i),
+    clustered by unit. With fewer than ``least_ess`` effective units it leaves neither. The score is
+    corrected for the choice by a bootstrap of the units.
     """
     weight_u, right_cu = judged.by_unit()
     ess = effective_size(weight_u)
@@ -160,10 +163,26 @@ def choose_way(judged: Judged, *, least_ess: float = LEAST_ESS, seed: int = 0) -
     return WayChoice(row.way, row.ridge, _reason(row, rows), rows, score, ess)
 
 
+def calibrate_to_target(
+    logit_nm: npt.NDArray[np.floating], label_n: Ints, weight_n: Floats, unit_n: Ints
+) -> Calibration:
+    """Fit a temperature to held-out logits, and class biases where they pay.
+
+    They pay if the weighted accuracy is better with them by more than one standard error of the
+    paired difference, clustered by unit.
+    """
+    plain = fit_calibration(logit_nm, label_n, weight_n, unit_n, biases=False)
+    full = fit_calibration(logit_nm, label_n, weight_n, unit_n)
+    hits = np.array([cal.apply(logit_nm).argmax(axis=1) == label_n for cal in (plain, full)])
+    nothing = np.full(2, np.nan)
+    weight_u, right_cu = Judged(nothing, nothing, hits, weight_n, unit_n).by_unit()
+    difference_u = right_cu[1] - right_cu[0]
+    pays = float(difference_u.sum()) > max(paired_error(difference_u, weight_u), _ROUNDING)
+    return full if pays else plain
+
+
 def _no_choice(judged: Judged, score_c: Floats, ess: float, least_ess: float) -> WayChoice:
-    half = np.flatnonzero(judged.tau == START)
-    distance_h = np.abs(np.log(judged.ridge[half] / DEFAULT_RIDGE))
-    at = int(half[np.nan_to_num(distance_h).argmin()])
+    at = _default(judged, START)
     reason = (
         f"half, the starting point: the held-out images are worth {ess:.0f} equally weighted ones, "
         f"and a choice needs {least_ess:.0f}."
@@ -177,22 +196,44 @@ def _decide(
     """Return the candidate that is chosen, and the best one of every τ; units count ``count_u``."""
     total = float(count_u @ weight_u)
     score_c = right_cu @ count_u / total
-    best = {
-        float(tau): int(max(np.flatnonzero(judged.tau == tau), key=lambda c: score_c[c]))
-        for tau in np.unique(judged.tau)
-    }
-    start = best[START]
-    rows, chosen = [], start
-    for tau, at in best.items():
+
+    def compare(at: int, start: int) -> tuple[float, float]:
         gain = float(score_c[at] - score_c[start])
-        pull_u = right_cu[at] - right_cu[start] - gain * weight_u
-        stderr = math.sqrt(float(count_u @ np.square(pull_u))) / total
+        stderr = paired_error(right_cu[at] - right_cu[start], weight_u, count_u)
+        return gain, max(stderr, _ROUNDING)
+
+    best = {}
+    for tau in np.unique(judged.tau):
+        highest = max(np.flatnonzero(judged.tau == tau), key=lambda c: score_c[c])
+        gain, stderr = compare(highest, _default(judged, tau))
+        best[float(tau)] = int(highest) if gain > stderr else _default(judged, tau)
+    rows, chosen = [], best[START]
+    for tau, at in best.items():
+        gain, stderr = compare(at, best[START])
         rows.append(
             WayScore(way_of(tau), _ridge(judged.ridge[at]), float(score_c[at]), gain, stderr)
         )
         if gain > stderr and score_c[at] > score_c[chosen]:
             chosen = at
     return chosen, tuple(rows)
+
+
+def paired_error(difference_u: Floats, weight_u: Floats, count_u: Floats | None = None) -> float:
+    """Return the standard error of Σ_u c_u δ_u/Σ_u c_u w_u over units, the weights taken as given.
+
+    δ_u is the sum over a unit of weight × (h − h′), c_u how often the unit counts.
+    """
+    count_u = np.ones_like(weight_u) if count_u is None else count_u
+    total = float(count_u @ weight_u)
+    pull_u = difference_u - float(count_u @ difference_u) / total * weight_u
+    return math.sqrt(float(count_u @ np.square(pull_u))) / total
+
+
+def _default(judged: Judged, tau: float) -> int:
+    """Return the candidate of that τ whose ridge is next to the default."""
+    own = np.flatnonzero(judged.tau == tau)
+    distance_c = np.abs(np.log(judged.ridge[own] / DEFAULT_RIDGE))
+    return int(own[np.nan_to_num(distance_c).argmin()])
 
 
 def _optimism(judged: Judged, seed: int) -> float:
