@@ -5,7 +5,7 @@ docs/learning-performance.md.
     3]
 
 The parts: features (of CIFAR-10 and CIFAR-100, by a pretrained network, kept in .bench-cache),
-probe (every arm trained and tested), samplers (weights in the loss or by resampling), curve
+probe (every way and recipe, tuned and tested), curve
 (accuracy against the number of images), forecast (what is predicted), truth (what came true),
 network (a small network from scratch, by epoch), page (docs/learning-performance.md from what is
 there). Every result is a line of .bench-cache/learning-*.jsonl; what is there is not measured
@@ -18,28 +18,23 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-from learning_arms import TrainingArm, arms_of, score_arm
 from learning_results import Results
+from learning_ways import measure_ways
 from solver_table import commit_facts
 
-import unskew
 from paper.cifar_sheets import find_data
 from paper.features import Features, embed_split, load_features
 from paper.settings import ARTICLE, BEYOND, Population, Setting
 from unskew.engine.threads import one_blas_thread
-from unskew.learn.sampling_schemes import plan_draws
 
 ROOT = Path(__file__).resolve().parents[1]
 CACHE = ROOT / ".bench-cache"
-PARTS = ("features", "probe", "samplers", "curve", "forecast", "truth", "network", "page")
+PARTS = ("features", "probe", "curve", "forecast", "truth", "network", "page")
 SETTINGS: dict[str, Setting] = {setting.key: setting for setting in (*BEYOND, *ARTICLE)}
-# The rows on which weights in the loss and by resampling are compared.
-SAMPLED = (BEYOND[0].key, BEYOND[1].key, BEYOND[3].key)
-# Those on which a network is trained and learning curves are measured.
+# The rows on which learning curves are measured.
 FEW = (BEYOND[1].key, BEYOND[3].key)
 
 
@@ -54,78 +49,23 @@ def results_of(part: str, cache: Path = CACHE) -> Results:
 
 
 def measure_probe(
-    features: Features,
-    settings: Sequence[Setting],
-    seeds: Sequence[int],
-    results: Results,
-    *,
-    only: set[str],
+    features: Features, settings: Sequence[Setting], seeds: Sequence[int], results: Results
 ) -> None:
-    """Every arm of every setting and seed: accuracy and accuracy by group on the test images."""
+    """Every way and recipe on every setting and seed: accuracy, by group, calibration error."""
     population = Population(features.train_label, features.border)
     for seed in seeds:
         for setting in settings:
-            done = {key[2] for key in results.read() if key[:2] == (setting.key, seed)}
-            if "all" in done or (only and only <= done):
+            if (setting.key, seed, "logit_adjustment") in results.read():
                 continue
-            for arm in arms_of(
-                setting.draw(population, seed), population, seed, only=only - done if only else None
-            ):
-                if arm.name not in done:
-                    add_score(results, setting, seed, arm, features)
-            if not only:
-                results.add({"setting": setting.key, "seed": seed, "arm": "all"})
-
-
-def add_score(
-    results: Results, setting: Setting, seed: int, arm: TrainingArm, features: Features
-) -> None:
-    begin = time.process_time()
-    score = score_arm(arm, features, setting)
-    record = {
-        "setting": setting.key,
-        "seed": seed,
-        "arm": arm.name,
-        "accuracy": score.accuracy,
-        "by_group": score.by_group,
-        "ess": arm.ess,
-        "cpu": time.process_time() - begin,
-        "commit": commit_facts(),
-    }
-    results.add(record)
-    print(
-        f"{setting.key} seed {seed} {arm.name}: {score.accuracy:.2f} worst {score.worst:.1f}",
-        file=sys.stderr,
-        flush=True,
-    )
-
-
-def measure_samplers(features: Features, seeds: Sequence[int], results: Results) -> None:
-    """The debiasing weights in the loss, or in one resample of the pool's size (two of each kind),
-    which the probe then sees unweighted.
-    """
-    population = Population(features.train_label, features.border)
-    for seed in seeds:
-        for setting in (SETTINGS[key] for key in SAMPLED):
-            done = {key[2] for key in results.read() if key[:2] == (setting.key, seed)}
+            begin, commit = time.process_time(), commit_facts()
             draw = setting.draw(population, seed)
-            bias, target = draw.families["debiased"]
-            weight_n = unskew.debias(draw.pool, bias, target, rng=seed).weight
-            for arm in sampled_arms(draw.index, weight_n, seed):
-                if arm.name not in done:
-                    add_score(results, setting, seed, arm, features)
-
-
-def sampled_arms(
-    index_n: unskew.records.Ints, weight_n: unskew.records.Floats, seed: int
-) -> Iterator[TrainingArm]:
-    yield TrainingArm("loss", index_n, weight_n)
-    for scheme in ("systematic", "multinomial"):
-        for at in range(2):
-            rows = plan_draws(weight_n.copy(), weight_n.size, scheme).draw(
-                np.random.default_rng([seed, at])
-            )
-            yield TrainingArm(f"{scheme} {at + 1}", index_n[rows], np.ones(rows.size))
+            # All of a draw or nothing, so that rows are compared on the same draws.
+            records = list(measure_ways(draw, features, setting, seed))
+            cpu = time.process_time() - begin
+            for record in records:
+                results.add({"setting": setting.key, "seed": seed, **record, "commit": commit})
+            shown = ", ".join(f"{record['arm']} {record['accuracy']:.1f}" for record in records)
+            print(f"{setting.key} seed {seed} ({cpu:.0f} s): {shown}", file=sys.stderr, flush=True)
 
 
 def main() -> None:
@@ -137,12 +77,12 @@ def main() -> None:
     )
     parser.add_argument("--part", choices=PARTS, action="append", help="default: all but network")
     parser.add_argument("--settings", choices=list(SETTINGS), nargs="+", help="default: all")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3])
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(8)))
     parser.add_argument(
         "--arms",
         nargs="+",
         default=[],
-        help="of the parts probe and network: only these, such as naive debiased",
+        help="of the part network: only these, such as naive half",
     )
     parser.add_argument(
         "--cache", type=Path, default=CACHE, help="features and results (default .bench-cache)"
@@ -184,9 +124,7 @@ def run_part(
     features = load_features(data, "cifar10", options.cache)
     with one_blas_thread():
         if part == "probe":
-            measure_probe(features, settings, options.seeds, results, only=set(options.arms))
-        elif part == "samplers":
-            measure_samplers(features, options.seeds, results)
+            measure_probe(features, settings, options.seeds, results)
         elif part == "truth":
             from learning_truth import measure_truth
 

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Sequence
 
 import numpy as np
-from learning_arms import TrainingArm, family_arm, train_arm
 from learning_results import Record, Results
+from learning_ways import tuned_probes
 from solver_table import commit_facts
 
 from paper.features import Features
@@ -39,12 +39,8 @@ def measure_truth(
             unseen = np.setdiff1d(np.arange(population.label.size), draw.index)
             weight_u = 1.0 / chance_n[unseen]
             hit: dict[str, tuple[Floats, Floats]] = {}
-            for arm in (
-                TrainingArm("naive", draw.index, np.ones(draw.index.size)),
-                family_arm(draw, "debiased", seed),
-            ):
-                probe = train_arm(arm, features)
-                hit[arm.name] = (
+            for name, probe in tuned_probes(draw, features, seed).items():
+                hit[name] = (
                     (probe.predict(features.train[unseen]) == features.train_label[unseen]).astype(
                         np.float64
                     ),

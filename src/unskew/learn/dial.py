@@ -39,8 +39,8 @@ class Dialled:
 
     @property
     def shifts(self) -> bool:
-        """Tell whether any logit is shifted."""
-        return bool(np.any(self.logit_shift != 0))
+        """Tell whether any logit is shifted, beyond rounding."""
+        return bool(np.any(np.abs(self.logit_shift) > 1e-12))
 
 
 def turn_dial(weight_n: Floats, label_n: Ints, n_classes: int, tau: float) -> Dialled:

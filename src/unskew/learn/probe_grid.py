@@ -17,7 +17,7 @@ from unskew.learn.calibration import Calibration
 from unskew.learn.dial import Dialled, turn_dial
 from unskew.learn.presets import TAUS
 from unskew.learn.probe import Probe, fit_probe
-from unskew.learn.ways import Judged, WayChoice, calibrate_to_target, choose_way
+from unskew.learn.ways import START, Judged, WayChoice, calibrate_to_target, choose_way
 from unskew.records import Floats, Ints
 from unskew.splits.folds import deal_folds
 
@@ -127,6 +127,9 @@ def tune_probe(
     unit_m = np.unique(unit_m, return_inverse=True)[1]
     n_folds = min(_FOLDS, int(unit_m.max()) + 1)
     fold_m = deal_folds(unit_m, stratum_n[rows], n_folds, seed)
+    if not turn_dial(weight_m, label_m, n_classes, 1.0).shifts:
+        # The weights do not depend on the label: every way is the same.
+        taus = [tau for tau in taus if tau == START] or list(taus)[:1]
     candidates, hits = [(tau, ridge) for tau in taus for ridge in ridges], []
     for tau in taus:
         dialled = turn_dial(weight_m, label_m, n_classes, tau)
