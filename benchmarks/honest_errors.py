@@ -25,6 +25,7 @@ import worlds_forecast
 import worlds_joint
 import worlds_label_shift
 import worlds_targets
+import worlds_variance
 import worlds_verdicts
 from simulation_measures import (
     Coverage,
@@ -155,6 +156,13 @@ def target_rows(options: argparse.Namespace) -> Iterator[str]:
         yield from list(_coverage_rows([(trap, mean_of)], min(options.sets, 500)))[2:]
 
 
+def variance_rows(options: argparse.Namespace) -> Iterator[str]:
+    every = [*worlds_variance.GROUPS, *worlds_variance.THIN, *worlds_variance.RIDGES]
+    yield from _coverage_rows(
+        [(recipe, mean_of) for recipe in every if _chosen(recipe, options)], options.sets
+    )
+
+
 def trap_rows(options: argparse.Namespace) -> Iterator[str]:
     every = [
         (recipes.tilt, mean_as_if_known),
@@ -207,6 +215,7 @@ PARTS = {
     "design": worlds_design.rows,
     "label_shift": worlds_label_shift.rows,
     "targets": target_rows,
+    "variance": variance_rows,
     "agreement": agreement_rows,
     "verdict": lambda options: worlds_verdicts.rows(options, SEED),
     "joint": worlds_joint.joint_rows,
