@@ -218,12 +218,15 @@ def judge_contrasts(
             replace(plain, covariance=null_jj),
             replace(linked, covariance=slope**2 * null_jj),
         )
-    within_sd, apart_within = math.nan, False
+    within_sd, p_within = math.nan, 1.0
     if contrasts.within is not None:
         within_sd = contrasts.within.sd
         noncentrality = margin**2 * contrasts.within.precision
         p_within = noncentral_p(contrasts.within.q, contrasts.within.freedom, noncentrality)
-        apart_within = p_within < 1.0 - _CONFIDENCE_WITHIN
+    # That within strata is asked with more confidence: so many times its p-value counts.
+    p_within *= (1.0 - _CONFIDENCE) / (1.0 - _CONFIDENCE_WITHIN)
+    p_apart = tests[1].p_value(margin)
+    limit = 1.0 - _CONFIDENCE
     # The error of the target's margins, and of ω, is common to all sources.
     common = max(estimate.stderr**2 - contrasts.mean_variance, 0.0)
     apart = _with_common_error(plain, linked, kind, common)
@@ -236,9 +239,10 @@ def judge_contrasts(
         p=tests[0].p_value(),
         between_sd=linked.tau,
         margin=margin,
-        disagree=_exceeds(tests[1], margin) or apart_within,
+        disagree=min(p_apart, p_within) < limit,
+        beyond_margin_p=min(p_apart, p_within),
         within_sd=within_sd,
-        only_within=apart_within and not _exceeds(tests[1], margin),
+        only_within=p_within < limit <= p_apart,
         new_source=new_source,
         without=_leave_out(plain, linked, tests, [names[k] for k in contrasts.compared], margin),
     )
