@@ -19,7 +19,7 @@ class SourceEstimate:
     ----------
     value, stderr : the estimate; NaN where the source cannot be compared.
     interval : at the level of the `Estimate`.
-    images : number of its images that have weight.
+    images : number of its images that have weight; None where it is withheld.
     share : share of the target that the source sees.
     shared : share of the target that it sees together with another source.
     """
@@ -27,7 +27,7 @@ class SourceEstimate:
     value: float
     stderr: float
     interval: Interval
-    images: int
+    images: int | None
     share: float
     shared: float
 
@@ -117,14 +117,10 @@ class Agreement:
         Means of the others, one source left out, would give them away, and go too.
         """
         hidden = tuple(name for name in self.compared if name in names)
+        nothing = SourceEstimate(math.nan, math.nan, (math.nan, math.nan), None, math.nan, math.nan)
+        own = {name: nothing if name in names else own for name, own in self.by_source.items()}
         if not hidden:
-            return self
-        own = {
-            name: replace(own, value=math.nan, stderr=math.nan, interval=(math.nan, math.nan))
-            if name in hidden
-            else own
-            for name, own in self.by_source.items()
-        }
+            return replace(self, by_source=own)
         without = tuple(
             replace(rest, value=math.nan, stderr=math.nan, between_sd=math.nan)
             for rest in self.without
