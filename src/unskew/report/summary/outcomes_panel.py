@@ -101,11 +101,11 @@ def show_amount(panel: OutcomePanel, value: Number) -> str:
 
 def show_ends(panel: OutcomePanel) -> str:
     """Name the sources with the smallest and the largest estimate; empty if there is only one."""
-    known = [row for row in panel.by_source if row.value is not None]
+    known = {row.name: row.value for row in panel.by_source if row.value is not None}
     if len(known) < 2:
         return ""
-    ends = [pick(known, key=lambda row: row.value) for pick in (min, max)]
-    return " to ".join(f"{show_amount(panel, row.value)} ({row.name})" for row in ends)
+    ends = (min(known, key=known.__getitem__), max(known, key=known.__getitem__))
+    return " to ".join(f"{show_amount(panel, known[name])} ({name})" for name in ends)
 
 
 @dataclass(frozen=True)
