@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import runpy
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +168,30 @@ def write_table_run(folder: Path) -> Path:
     )
     frame.to_csv(folder / "t.csv", index=False)
     (folder / "run.toml").write_text(TABLE_SOURCES + TABLE_STRATA)
+    return folder / "run.toml"
+
+
+def write_disagreeing_sources(folder: Path, share_k: Sequence[float] = (0.3, 0.3, 0.6)) -> Path:
+    """Sources that find the sick more or less often; strata of shade; predictions in p.csv.
+
+    The model of p.csv is right four times in five, but in the last source only half of the time.
+    """
+    rng = np.random.default_rng(0)
+    source = np.repeat(np.arange(len(share_k)), 300)
+    names = np.array(["north", "south", "night", "moon"])
+    shade = np.where(rng.random(source.size) < 0.3 + 0.1 * source, "dark", "light")
+    sick = rng.random(source.size) < np.array(share_k)[source]
+    right = rng.random(source.size) < np.where(source == len(share_k) - 1, 0.5, 0.8)
+    ids = [f"i{k}" for k in range(source.size)]
+    frame = pd.DataFrame({"id": ids, "source": names[source], "shade": shade})
+    frame = frame.assign(label=np.where(sick, "sick", "well"))
+    frame.to_csv(folder / "t.csv", index=False)
+    predicted = np.where(sick == right, "sick", "well")
+    pd.DataFrame({"id": ids, "prediction": predicted}).to_csv(folder / "p.csv", index=False)
+    (folder / "run.toml").write_text(
+        TABLE_SOURCES + "\n[target]\nmargins.shade = { dark = 0.4, light = 0.6 }\n\n[bias]\n"
+        'family = "strata"\nby = ["shade"]\n'
+    )
     return folder / "run.toml"
 
 

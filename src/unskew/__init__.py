@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         Weights,
         WithoutSource,
     )
-    from unskew.records.diagnostics import OutcomeRange
+    from unskew.records.diagnostics import OutcomeMean, OutcomeRange
     from unskew.report.summary.record import Summary
     from unskew.represent.pool_features import represent_images
     from unskew.runs.differences import Check
@@ -101,6 +101,7 @@ __all__ = [
     "InvalidConfigError",
     "JointCheck",
     "LabelShift",
+    "OutcomeMean",
     "OutcomePredictions",
     "OutcomeRange",
     "Overlap",
@@ -217,7 +218,7 @@ _NAMES = {
         "Weights",
         "WithoutSource",
     ),
-    "records.diagnostics": ("OutcomeRange",),
+    "records.diagnostics": ("OutcomeMean", "OutcomeRange"),
     "report.summary.record": ("Summary",),
     "represent.pool_features": ("represent_images",),
     "runs.differences": ("Check",),

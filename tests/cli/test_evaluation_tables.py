@@ -14,6 +14,7 @@ from unskew.evaluation.bootstrap import MetricValue
 from unskew.evaluation.cells import Cell
 from unskew.evaluation.matching import Coverage
 from unskew.evaluation.predictions import Breakdown, Evaluation
+from unskew.records import Agreement, Estimate, SourceEstimate, WithoutSource
 
 
 def _cell(name: str = "all", **further: Any) -> Cell:
@@ -116,3 +117,38 @@ def test_the_name_of_a_column_is_shown_and_not_obeyed() -> None:
     part = Breakdown("si\x1b[31mte", (_cell("north"),))
     lines = _lines(replace(EVALUATION, breakdowns=(part,)))
     assert not any("\x1b" in line for line in lines)
+
+
+def _compared(disagree: bool, **further: Any) -> Evaluation:
+    own = SourceEstimate(0.8, 0.02, (0.76, 0.84), 400, 1.0, 1.0)
+    agreement = Agreement(
+        by_source={"north": own, "night": replace(own, value=0.5, interval=(0.46, 0.54))},
+        p=0.4,
+        between_sd=0.1,
+        scale="logit",
+        margin=0.05,
+        disagree=disagree,
+        agreed=(0.75, 0.875),
+        new_source=(0.2, 0.95),
+        shared=1.0,
+        without=(WithoutSource("night", 0.8, 0.02, 0.6, 0.0, False),),
+    )
+    estimate = Estimate(0.8125, 0.03, (0.75, 0.875), 0.9, replace(agreement, **further))
+    return replace(EVALUATION, compared={"accuracy": estimate})
+
+
+def test_sources_that_agree_are_one_line() -> None:
+    assert "Accuracy: 2 sources agree (p = 0.4)." in _lines(_compared(False))
+
+
+def test_sources_that_disagree_are_shown_one_by_one() -> None:
+    lines = _lines(_compared(True))
+    assert "night 400 50.0 % 46.0 to 54.0" in lines
+    assert "all, if they agreed 81.2 % 75.0 to 87.5" in lines
+    assert "a source like none of these 20.0 to 95.0" in lines
+    assert any("Without night the others agree" in line for line in lines)
+    hidden = _compared(True).compared["accuracy"].withhold(["night", "north"])
+    assert "night – – –" in _lines(replace(EVALUATION, compared={"accuracy": hidden}))
+    two = _lines(_compared(True, new_source=None, without=()))
+    assert "a source like none of these cannot say" in two
+    assert any("quote each source by itself" in line for line in two)

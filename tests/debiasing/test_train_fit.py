@@ -19,6 +19,28 @@ from unskew.splits.assignment import split_pool
 
 
 @pytest.mark.parametrize("case", CASES)
+def test_a_split_equal_to_train_gets_trains_memberships(case):
+    bias, target = CASES[case]
+    pool = Pool(twice(labelled_frame(400, groups="group" in case)))
+    split = weigh_splits(pool, bias, target, check_sample=False)
+    table = split.memberships()
+    names = [f"membership_{name}" for name in split.weights.names]
+    assert list(table.columns) == ["id", *names]
+    own_n = table[names].to_numpy()
+    weighed = split.weight > 0
+    np.testing.assert_allclose(own_n[weighed].sum(axis=1), 1.0, atol=1e-6)
+    # An image's own source could have taken it.
+    assert (own_n[weighed, pool.source[weighed]] > 0).all()
+    train, copy = (
+        table[(pool.frame["split"] == name) & weighed].assign(id=lambda rows: rows["id"] % 10**6)
+        for name in ("train", "copy")
+    )
+    both = train.merge(copy, on="id", suffixes=("", "_copy"))
+    assert len(both) >= 0.9 * len(train)
+    np.testing.assert_allclose(both[names], both[[f"{name}_copy" for name in names]], atol=1e-5)
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_a_split_equal_to_train_gets_trains_weights(case):
     bias, target = CASES[case]
     pool = Pool(twice(labelled_frame(400, groups="group" in case)))

@@ -89,3 +89,17 @@ def test_an_estimate_prints_that_sources_disagree() -> None:
     # The comparison is beside the number, no part of it.
     assert estimate == Estimate(0.4, 0.01, (0.1, 0.8))
     assert f"{estimate:.2f}" == "0.40 ± 0.01"
+
+
+def test_what_is_withheld_cannot_be_computed_from_the_rest() -> None:
+    hidden = THREE.withhold(["night", "south", "unknown"])
+    assert hidden.withheld == ("south", "night")
+    assert math.isnan(hidden.by_source["night"].value)
+    assert math.isnan(hidden.by_source["night"].interval[0])
+    assert hidden.by_source["north"] == THREE.by_source["north"]
+    assert all(math.isnan(rest.value) for rest in hidden.without)
+    assert hidden.compared == THREE.compared
+    assert hidden.not_compared == ""
+    assert hidden.odd_source == "night"
+    assert "0.6" not in hidden.message
+    assert THREE.withhold(["unknown"]) == THREE

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from raising import refused
-from run_data import write_hospitals
+from run_data import weigh, write_disagreeing_sources, write_hospitals
 from unskew.cli.app import run_command
 from unskew.errors import ConfigError, DataError
 from unskew.runs.evaluate import check_place, evaluate_run, run_rules
@@ -258,3 +258,23 @@ def test_only_the_columns_asked_for_are_read(hospitals: Path) -> None:
     with refused(ConfigError, option="by", column="agee") as caught:
         evaluate_run(hospitals / "results", by=["agee"], **options)
     assert {"age", "sex"} <= set(caught.value.facts["allowed"])
+
+
+@pytest.mark.parametrize("share_k", [(0.3, 0.3, 0.3), (0.3, 0.3)])
+def test_sources_on_which_a_model_is_worse_are_named(
+    share_k: tuple[float, ...], tmp_path: Path, capsys: Captured
+) -> None:
+    results = weigh(write_disagreeing_sources(tmp_path, share_k))
+    evaluate = ["evaluate", str(results), "-p", str(tmp_path / "p.csv")]
+    assert run_command(evaluate) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "The sources disagree on accuracy" in text
+    assert ("cannot say" in text) == (len(share_k) == 2)
+    assert ("Without night the others agree" in text) == (len(share_k) == 3)
+    assert run_command([*evaluate, "--json"]) == 0
+    compared = json.loads(capsys.readouterr().out)["compared"]["accuracy"]
+    assert compared["agreement"]["disagree"]
+    # Without the file there is nothing to compare by.
+    (results / "memberships.parquet").unlink()
+    assert run_command([*evaluate, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["compared"] == {}

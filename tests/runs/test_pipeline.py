@@ -40,6 +40,7 @@ from unskew.runs.pipeline import Run
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "configurations"
 FILES = [
     "weights.parquet",
+    "memberships.parquet",
     "solution.json",
     "diagnostics.parquet",
     "features.parquet",

@@ -12,7 +12,7 @@ import pytest
 
 import unskew
 from raising import refused
-from run_data import error_of, weigh, write_picture
+from run_data import error_of, weigh, write_disagreeing_sources, write_picture
 from unskew import ConfigError, DataError
 from unskew.cli.app import run_command
 from unskew.runs.verification import verify_run
@@ -94,6 +94,27 @@ def test_a_tampered_weight_is_named(copied):
     assert check.claim.startswith("weights.parquet")
     assert f"weight of {table['id'][7]}: claimed {table['weight'][7]}" in check.found
     assert check.worst == pytest.approx(1e-6, rel=1e-3)
+
+
+def test_a_changed_outcome_is_named(tmp_path):
+    results = weigh(write_disagreeing_sources(tmp_path))
+    report = json.loads((results / "report.json").read_text())
+    assert verify_run(results)[-1].ok
+    report["outcomes"][0]["by_source"][2]["value"] += 0.01
+    report["outcomes"][1]["verdict"] = "agree"
+    (results / "report.json").write_text(json.dumps(report))
+    wrong = {check.claim: check for check in verify_run(results) if not check.ok}
+    assert set(wrong) == {"report.json: outcomes", "report.html is the page of report.json"}
+    assert len(wrong["report.json: outcomes"].differences) == 2
+
+
+def test_a_changed_membership_is_named(copied):
+    table = pd.read_parquet(copied / "out/memberships.parquet")
+    table.loc[4, "membership_north"] += 0.1
+    table.to_parquet(copied / "out/memberships.parquet")
+    (check,) = _wrong(copied)
+    assert check.claim.startswith("memberships.parquet")
+    assert table["id"][4] in check.found
 
 
 def test_swapped_ids_and_a_lost_row_are_named(copied):

@@ -67,6 +67,15 @@ def test_a_trivial_disagreement_of_many_images_does_not_switch() -> None:
     assert large.mean(far).sources_disagree
 
 
+@pytest.mark.parametrize("p_k", [[0.3, 0.3, 0.31], [0.3, 0.35, 0.4], [0.3, 0.6], [0.3, 0.3, 0.8]])
+def test_the_p_value_of_the_margin_decides(p_k: list[float]) -> None:
+    weights, value = _shares(p_k, 300)
+    agreement = weights.mean(value).agreement
+    assert agreement is not None
+    assert agreement.disagree == (agreement.beyond_margin_p < 0.05)
+    assert agreement.beyond_margin_p >= agreement.p - 1e-12  # rounding of 1 − P
+
+
 def test_two_sources_cannot_say_for_a_third() -> None:
     weights, value = _shares([0.3, 0.6], 400)
     estimate = weights.mean(value)

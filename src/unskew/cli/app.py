@@ -225,9 +225,9 @@ def give_weights(
 ) -> int:
     """Give every image one weight, and write a page that shows everything.
 
-    Writes weights.parquet, solution.json, diagnostics.parquet, features.parquet, run.toml as
-    resolved, report.html and report.json. Where the target is not identifiable (exit code 3) the
-    page says why, and there are no weights.
+    Writes weights.parquet, memberships.parquet, solution.json, diagnostics.parquet,
+    features.parquet, run.toml as resolved, report.html and report.json. Where the target is not
+    identifiable (exit code 3) the page says why, and there are no weights.
     """
     from unskew.cli import terminal
     from unskew.runs.inputs import load_config

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from unskew.evaluation.bootstrap import MetricValue
     from unskew.evaluation.cells import Cell
     from unskew.evaluation.predictions import Breakdown, Evaluation
-    from unskew.records import RobustEstimate
+    from unskew.records import Estimate, RobustEstimate
 
 # Metrics as a person reads them, and whether they are shares.
 _METRICS = {
@@ -68,6 +69,8 @@ def print_evaluation(
             ["metric", "augmented", interval, "weights alone"],
             [_augmented_row(name, figure) for name, figure in evaluation.augmented.items()],
         )
+    for name, estimate in evaluation.compared.items():
+        _print_agreement(console, name, estimate, interval)
     for part in evaluation.breakdowns:
         _print_breakdown(console, part, has_second=cell.second is not None)
     figures = [*cell.figures.values()]
@@ -81,6 +84,42 @@ def print_evaluation(
     print_pairs(console, [("·", note) for note in evaluation.notes])
     if written is not None:
         print_place(console, written)
+
+
+def _print_agreement(console: Console, name: str, estimate: Estimate, interval: str) -> None:
+    """Print whether the sources agree on a metric; where they do not, what each says."""
+    agreement = estimate.agreement
+    assert agreement is not None
+    label, share = _METRICS[name]
+    if not agreement.disagree:
+        print_paragraph(console, f"{label.capitalize()}: {visible(agreement.message)}\n")
+        return
+    rows = [
+        [source, number(own.images), _amount(_known(own.value), share), _ends(own.interval, share)]
+        for source, own in agreement.by_source.items()
+    ]
+    agreed, another = _ends(estimate.agreed, share), estimate.new_source
+    rows.append(["all, if they agreed", "", _amount(estimate.value, share), agreed])
+    last = "cannot say" if another is None else _ends(another, share)
+    rows.append(["a source like none of these", "", "", last])
+    title = f"The sources disagree on {label}, each weighted to the target by itself"
+    print_table(console, title, ["source", "images", label, interval], rows)
+    odd = agreement.odd_source
+    culprit = "" if odd is None else f"Without {visible(odd)} the others agree. "
+    quoted = "each source by itself" if another is None else "the last line"
+    print_paragraph(
+        console,
+        f"{culprit}Find out how the sources differ (labels, devices); until then quote {quoted}.\n",
+    )
+
+
+def _known(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _ends(interval: tuple[float, float], share: bool) -> str:
+    low, high = (_amount(_known(end), share).removesuffix(" %") for end in interval)
+    return "–" if low == high == "–" else f"{low} to {high}"
 
 
 def _print_breakdown(console: Console, part: Breakdown, *, has_second: bool) -> None:

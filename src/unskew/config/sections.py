@@ -420,7 +420,7 @@ class ReportSection(Section):
     )
     outcomes: list[Text] = setting(
         "a list of columns",
-        "Columns whose target mean is shown with its interval and its sensitivity.",
+        "Columns whose target mean is shown, compared between sources, and bounded.",
         [],
     )
 

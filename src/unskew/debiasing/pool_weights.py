@@ -22,6 +22,7 @@ from unskew.solve.options import SolverOptions, read_options, shows_options
 from unskew.splits.assignment import check_splits
 from unskew.splits.folds import unit_codes
 from unskew.target.facts import cell_text
+from unskew.weigh.compared_rows import find_memberships
 from unskew.weigh.effective_size import add_by_code
 
 if TYPE_CHECKING:
@@ -166,6 +167,7 @@ class SplitPart:
     zero : number of images that get weight 0, by reason.
     uncovered : strata of the target that have images in train and none here, and their mass.
     population : which population the weighted split describes.
+    membership : (n_s, K) q of every image; None of train, whose weights have it.
     """
 
     name: str
@@ -177,6 +179,7 @@ class SplitPart:
     zero: Mapping[str, int]
     uncovered: Mapping[str, float]
     population: str
+    membership: npt.NDArray[np.float32] | None = field(default=None, repr=False)
 
     @property
     def images(self) -> int:
@@ -250,6 +253,17 @@ class SplitWeights:
         return pd.DataFrame(
             {"id": self.id, "weight": self.weight, "sample_weight": self.sample_weight}
         )
+
+    def memberships(self) -> pd.DataFrame:
+        """Return id and ``membership_<source>``, its share of images like it; 0 without weight."""
+        import pandas as pd
+
+        q_nk = np.empty((self.id.size, len(self.weights.names)), dtype=np.float32)
+        q_nk[self.parts[0].row] = find_memberships(self.weights)
+        for part in self.parts[1:]:
+            q_nk[part.row] = part.membership
+        columns = {f"membership_{name}": q_nk[:, k] for k, name in enumerate(self.weights.names)}
+        return pd.DataFrame({"id": self.id, **columns})
 
 
 @shows_options(SolverOptions)
@@ -372,6 +386,7 @@ def _make_part(name: str, row: Ints, unit_n: Ints | None, outcome: SplitOutcome)
         zero=outcome.zero,
         uncovered=outcome.uncovered,
         population=outcome.population,
+        membership=outcome.membership,
     )
 
 

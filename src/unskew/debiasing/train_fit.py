@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import scipy.special
 
 from unskew.errors import CoverageError, DataError, first_few
 from unskew.records import Floats, Ints, Pool, Weights
@@ -35,12 +36,14 @@ class SplitOutcome(NamedTuple):
     zero : number of images that get weight 0, by reason.
     uncovered : strata of the target that have images in train and none here, and their mass.
     population : which population the weighted split describes.
+    membership : (n_s, K) q of every image, 0 where it has no weight; None of train.
     """
 
     weight: Floats
     zero: dict[str, int]
     uncovered: dict[str, float]
     population: str
+    membership: npt.NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,14 +87,15 @@ class TrainFit:
             )
         design_m = None if design_n is None else design_n[kept]
         part_m = unit_n[kept] if design_m is None else unit_n[kept] * design_m
+        log_mk = self._log_densities(log_nk[kept], source_n[kept], cell_n[kept], design_m)
         if fitted.factors:
-            part_m = part_m * self._inverse_density(
-                log_nk[kept], source_n[kept], cell_n[kept], design_m
-            )
+            part_m = part_m * self._inverse_density(log_mk, cell_n[kept])
+        q_nk = np.zeros(log_nk.shape, dtype=np.float32)
+        q_nk[kept] = scipy.special.softmax(log_mk, axis=1)
         weight_n = np.zeros(len(pool))
         weight_n[kept], uncovered = self._scaled(part_m, cell_n[kept])
         population = self._population(uncovered, source_n[kept])
-        return SplitOutcome(weight_n, zero, uncovered, population)
+        return SplitOutcome(weight_n, zero, uncovered, population, q_nk)
 
     def _scaled(self, part_m: Floats, cell_m: Ints) -> tuple[Floats, dict[str, float]]:
         """Scale weights so that each stratum has the target's mass; also what has no images."""
@@ -175,13 +179,10 @@ class TrainFit:
         )
         cell_n[impossible_n] = -1
 
-    def _inverse_density(
+    def _log_densities(
         self, log_mk: Floats, source_m: Ints, cell_m: Ints, design_m: Floats | None
     ) -> Floats:
-        """Compute (m,) 1/Σ_k n_ck ω_k(z_i)/Ω_ck with the split's own counts n_ck.
-
-        The largest of each stratum is 1, a factor that cancels.
-        """
+        """Compute (m, K) log of n_ck ω_k(z_i)/Ω_ck with the split's own counts n_ck."""
         log_omega_ck = self._log_normalizer_ck
         n_cells = self.fitted.data.n_cells
         n_sources = len(self.fitted.names)
@@ -189,8 +190,12 @@ class TrainFit:
         size_ck = add_design(code_m, design_m, n_cells * n_sources).reshape(n_cells, n_sources)
         with np.errstate(divide="ignore"):
             share_ck = np.where(size_ck > 0, np.log(size_ck) - log_omega_ck, -np.inf)
-        log_v_m = -log_sums(log_mk + share_ck[cell_m])
-        largest_c = np.full(n_cells, -np.inf)
+        return np.asarray(log_mk + share_ck[cell_m])
+
+    def _inverse_density(self, log_mk: Floats, cell_m: Ints) -> Floats:
+        """Compute (m,) 1/Σ_k n_ck ω_k(z_i)/Ω_ck; the largest of each stratum is 1, it cancels."""
+        log_v_m = -log_sums(log_mk)
+        largest_c = np.full(self.fitted.data.n_cells, -np.inf)
         np.maximum.at(largest_c, cell_m, log_v_m)
         return np.asarray(np.exp(log_v_m - largest_c[cell_m]))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,19 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.bias.fit_check import FitCheck, check_fit
+from unskew.diagnosis.outcomes import estimate_means, find_outcomes
 from unskew.errors import ConfigError, UnskewError
 from unskew.records import Diagnostics, Floats, Ints, OutcomeRange, Pool, Weights
 from unskew.records.arrays import Randomness, seed_of
-from unskew.report.summary.column_balance import ShownDistribution, balance_rows, show_distribution
 from unskew.report.summary.privacy import check_privacy
-from unskew.report.summary.record import BalanceRow, Privacy
-from unskew.report.summary.stratum_table import tabulate_strata
-from unskew.report.summary.weighted_pool import (
-    WeightedPool,
-    describe_columns,
-    fitted_columns,
-    pair_with_weights,
-)
+from unskew.report.summary.record import Privacy
+from unskew.report.summary.weighted_pool import WeightedPool, pair_with_weights
 from unskew.target.mass_covariance import sum_covariances
 from unskew.weigh.count_covariance import strata_errors
 
@@ -167,75 +161,6 @@ def _shared_seed(weights: Weights, seed: int) -> int:
     return seed if is_smooth(weights) or weights.estimation is None else weights.estimation.seed
 
 
-_MOST_LABELS = 6
-_MOST_OUTCOMES = 4
-
-
-def choose_outcomes(weighed: WeightedPool) -> dict[str, Floats]:
-    """Return (n,) values by name: the shares of the most frequent classes.
-
-    Where the target fixes those, or there are none: the columns outside the target that moved most.
-    What a report with aggregates only withholds is not chosen if ``weighed`` is private.
-    """
-    label = _shown(weighed, {"label"})
-    if label and not label[0].described.by_strata and not label[0].described.column.is_number:
-        return _class_shares(weighed, label[0])
-    outside = {str(name) for name in weighed.frame.columns} - set(fitted_columns(weighed))
-    return _moved_most(weighed, _shown(weighed, outside))
-
-
-def _shown(weighed: WeightedPool, names: set[str]) -> list[ShownDistribution]:
-    table = tabulate_strata(weighed)
-    described, _ = describe_columns(weighed, names)
-    return [show_distribution(weighed, column, table) for column in described]
-
-
-def _class_shares(weighed: WeightedPool, label: ShownDistribution) -> dict[str, Floats]:
-    levels = label.panel.levels[: len(label.panel.levels) - label.joined]
-    count = label.panel.count
-    kept = [cell for cell in range(len(levels)) if count[cell] and not label.hidden[cell]]
-    return {
-        _share_name(label, levels[cell]): _indicator(weighed, label, cell)
-        for cell in kept[:_MOST_LABELS]
-    }
-
-
-def _moved_most(weighed: WeightedPool, shown: list[ShownDistribution]) -> dict[str, Floats]:
-    by_name = {distribution.described.column.name: distribution for distribution in shown}
-    rows = [row for distribution in shown for row in balance_rows(weighed, distribution)]
-    outcomes: dict[str, Floats] = {}
-    for row in sorted(rows, key=_most_moved_first):
-        distribution = by_name[row.column]
-        column = distribution.described.column
-        if row.level is not None:
-            cell = distribution.panel.levels.index(row.level)
-            name = _share_name(distribution, row.level)
-            outcomes.setdefault(name, _indicator(weighed, distribution, cell))
-        elif column.value is not None and bool(column.present.all()):
-            outcomes.setdefault(f"mean of {row.column}", column.value)
-        if len(outcomes) == _MOST_OUTCOMES:
-            break
-    return outcomes
-
-
-def _most_moved_first(row: BalanceRow) -> tuple[float, str]:
-    return -abs((row.after or 0.0) - (row.before or 0.0)), row.column
-
-
-def _share_name(distribution: ShownDistribution, level: str) -> str:
-    """Name a share of all images; elsewhere shares are of the images that have a value."""
-    column = distribution.described.column
-    return f"share of {column.name} = {level}" + (
-        "" if bool(column.present.all()) else ", of all images, those without a value included"
-    )
-
-
-def _indicator(weighed: WeightedPool, distribution: ShownDistribution, cell: int) -> Floats:
-    value_n = np.zeros(weighed.n)
-    value_n[distribution.rows_of_cell(cell)] = 1.0
-    return value_n
-
-
 _FACTORS = (2.0, 1.5)
 # A sensitivity sorts the images and computes two standard errors: some seconds for so many images
 # over all outcomes and factors.
@@ -293,26 +218,27 @@ def diagnose(
     pool: Pool,
     weights: Weights,
     *,
-    outcomes: Mapping[str, npt.ArrayLike] | None = None,
+    outcomes: Mapping[str, npt.ArrayLike] | Sequence[str] | None = None,
     fit_check: FitCheck | None = None,
     replicates: int | None = None,
     privacy: Privacy = "full",
     rng: Randomness = 0,
 ) -> Diagnostics:
-    """Test the fit, estimate both error bars of the normalizers, and bound target means.
+    """Test the fit, estimate errors of the normalizers, and compare sources on target means.
 
     Parameters
     ----------
     pool : the images that were weighed, in any order; joined to the weights by id.
     weights : from `debias` or `debias_weights`.
-    outcomes : by name, (n,) values in the order of ``weights.id`` whose target mean's sensitivity
-        to c(z) is computed; default: the shares of the classes or, where the target fixes those,
-        the columns outside the target that moved most.
+    outcomes : by name, (n,) values in the order of ``weights.id`` whose target mean is estimated,
+        compared between sources, and bounded (its sensitivity to c(z)); or names of columns: the
+        mean of numbers, the share of each level of others. Default: the shares of the classes or,
+        where the target fixes those, the columns outside the target that moved most.
     fit_check : the result of `check_fit`; None: it is run, if the data are not too large.
     replicates : of the bootstrap; None: 50, fewer for large data, none where even 20 would take too
         long; 0: none.
-    privacy : of the report to come; with "aggregate", outcomes that it would withhold are not
-        chosen by default.
+    privacy : of the report to come; with "aggregate", outcomes that fewer than ten images (or
+        groups) have are left out, and so are sources in which fewer than ten have it.
     rng : an int or a NumPy Generator, of the bootstrap and of `check_fit`.
     """
     seed = seed_of(rng)
@@ -329,12 +255,11 @@ def diagnose(
     else:
         fit, fit_note = fit_check, ""
     errors = estimate_errors(weights, replicates, seed)
-    if outcomes is None:
-        outcomes = choose_outcomes(weighed)
+    target_means = find_outcomes(weighed, outcomes)
+    affordable, costly = _affordable_means(weights)
+    means, means_note = estimate_means(weighed, target_means) if affordable else ((), costly)
     ranges, ranges_note = compute_ranges(
-        weights,
-        {name: np.asarray(values) for name, values in outcomes.items()},
-        None if weighed.strata is None else weighed.strata.code,
+        weights, target_means.values, None if weighed.strata is None else weighed.strata.code
     )
     return Diagnostics(
         names=weights.names,
@@ -347,6 +272,16 @@ def diagnose(
         sensitivity=ranges,
         sensitivity_note=ranges_note,
         privacy=privacy,
+        outcomes=means,
+        outcomes_note=means_note,
+    )
+
+
+def _affordable_means(weights: Weights) -> tuple[bool, str]:
+    return (
+        is_smooth(weights) or affordable_bootstrap_replicates(weights) > 0,
+        "Target means need a bootstrap with this model, which is too expensive here; call "
+        "weights.mean.",
     )
 
 

@@ -8,6 +8,7 @@
 - ``matching``: predictions are read and joined to weights by id; what does not match is counted.
 - ``metrics``: weighted metrics of all cells and replicates at once.
 - ``predictions``: the door, `evaluate_predictions`, and its result, `Evaluation`.
+- ``source_agreement``: means over images compared between sources, after adjustment.
 - ``subgroups``: breakdowns by source, class and any column, and what privacy withholds.
 - ``target_images``: figures augmented by the model's confidence on images of the target.
 """

@@ -22,10 +22,11 @@ from unskew.evaluation.matching import (
     cover,
     read_predictions,
 )
+from unskew.evaluation.source_agreement import compare_metrics, take_memberships
 from unskew.evaluation.subgroups import View, make_views, withhold_cells
 from unskew.evaluation.target_images import augment_figures
 from unskew.files.plain_json import json_value
-from unskew.records import Ints, RobustEstimate
+from unskew.records import Estimate, Ints, RobustEstimate
 from unskew.records.arrays import Randomness, seed_of
 from unskew.records.levels import level_text
 from unskew.records.target import TARGET_OF_NUMBERS, THE_TARGET
@@ -71,6 +72,9 @@ class Evaluation:
     private : cells under ten are withheld.
     notes : sentences that a reader of the figures should know.
     origin : fingerprints of the files and versions of the software, where there are files.
+    compared : accuracy and log-loss, or the mean absolute error, of the (first) model with the
+        comparison of the sources (`Estimate.agreement`); ``interval`` is the one that heads. Empty
+        without memberships, or without intervals.
     augmented : accuracy and log-loss of the (first) model with its answers on unlabelled images of
         the target; ``weighted`` is the figure without them. Empty without such images.
     """
@@ -91,10 +95,17 @@ class Evaluation:
     few_effective: float = FEW_EFFECTIVE
     origin: Mapping[str, Any] = field(default_factory=dict)
     augmented: Mapping[str, RobustEstimate] = field(default_factory=dict)
+    compared: Mapping[str, Estimate] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values that JSON can hold; what does not exist is None."""
         record: dict[str, Any] = json_value(asdict(self))
+        for name, estimate in self.compared.items():
+            assert estimate.agreement is not None
+            record["compared"][name]["agreement"] |= {
+                "message": estimate.agreement.message,
+                "odd_source": estimate.agreement.odd_source,
+            }
         return record
 
     def breakdown(self, column: str) -> Breakdown:
@@ -145,6 +156,7 @@ def evaluate_predictions(
     by: Sequence[str] = (),
     attributes: pd.DataFrame | None = None,
     bins: Mapping[str, Sequence[float]] | None = None,
+    memberships: pd.DataFrame | None = None,
     split: str | None = None,
     truth: str | None = None,
     regression: bool | None = None,
@@ -185,6 +197,9 @@ def evaluate_predictions(
     attributes : features.parquet of the run: id and one column for each attribute; ``content``
         tells copies.
     bins : {column: edges} for numbers; otherwise numbers of many values are cut at their quartiles.
+    memberships : memberships.parquet of the run (`SplitWeights.memberships`): id and
+        membership_<source>. With them the sources are compared after adjustment
+        (``Evaluation.compared``).
     split : the images to judge. Default: test; else all splits but train; else all images.
         "all": all of them.
     truth : "y" or "label", where both exist and differ.
@@ -216,6 +231,10 @@ def evaluate_predictions(
         views, coverage = withhold_cells(views, images.group), coverage.withheld()
     judge = CellJudge(images, images.plan_drawing(replicates, seed, level), private)
     overall, breakdowns = _judge_views(judge, views)
+    compared: Mapping[str, Estimate] = {}
+    if memberships is not None:
+        own = take_memberships(memberships, judged.key[case.usable])
+        compared = compare_metrics(images, own, overall.figures, level, private)
     augmented: Mapping[str, RobustEstimate] = {}
     if target_predictions is not None:
         augmented = augment_figures(table, images, target_predictions, level)
@@ -234,6 +253,7 @@ def evaluate_predictions(
         private=private,
         notes=(*judged.notes, *case.notes, *coverage.notes(), *notes, *judge.notes()),
         augmented=augmented,
+        compared=compared,
     )
 
 

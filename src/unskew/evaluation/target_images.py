@@ -68,7 +68,7 @@ def augment_figures(
     sampled = Sampled(tuple(names.tolist()), code.astype(np.int32), weight_n, unit_n)
     value_of = {
         "accuracy": np.asarray(own.predicted == truth.code).astype(np.float64),
-        "log_loss": _losses(own.probability, truth.code),
+        "log_loss": find_losses(own.probability, truth.code),
     }
     figures = {}
     for name, expected in (("accuracy", _confidence), ("log_loss", _entropy)):
@@ -144,8 +144,8 @@ def _entropy(answers: Answers) -> Floats:
     return np.asarray(scipy.special.entr(answers.probability).sum(axis=1))
 
 
-def _losses(probability_nk: Floats, code_n: Ints) -> Floats:
-    """(n,) −log p of the truth, clipped as scikit-learn does."""
+def find_losses(probability_nk: Floats, code_n: Ints) -> Floats:
+    """Compute (n,) −log p of the truth, clipped as scikit-learn does."""
     tiny = float(np.finfo(np.float64).eps)
     true_n = probability_nk[np.arange(code_n.size), code_n]
     return np.asarray(-np.log(np.clip(true_n, tiny, 1.0 - tiny)))

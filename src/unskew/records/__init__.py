@@ -9,8 +9,8 @@
   rows has no say.
 - ``design_weights``: what the sampling design of a source says about its own images: the weights
   d, checked and scaled.
-- ``diagnostics``: how far the weights can be trusted: the test of fit, error bars, and
-  sensitivity to c(z).
+- ``diagnostics``: how far the weights can be trusted: fit, error bars, outcomes, and sensitivity
+  to c(z).
 - ``holm``: several tests of one model: p-values that stay right however many there are (Holm
   1979).
 - ``levels``: the values of a column as levels, and ids joined to positions.
@@ -24,7 +24,7 @@
 
 from unskew.records.agreement import Agreement, SourceEstimate, WithoutSource
 from unskew.records.arrays import Codes, Floats, Ints
-from unskew.records.diagnostics import Diagnostics, OutcomeRange
+from unskew.records.diagnostics import Diagnostics, OutcomeMean, OutcomeRange
 from unskew.records.pool import ChosenImages, Images, JoinedImages, Pool, RawImage
 from unskew.records.solution import Overlap, Solution, Status, Step, Verdict
 from unskew.records.target import Target
@@ -40,6 +40,7 @@ __all__ = [
     "Images",
     "Ints",
     "JoinedImages",
+    "OutcomeMean",
     "OutcomeRange",
     "Overlap",
     "Pool",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 from unskew.errors import first_few, short_name
 
@@ -19,7 +19,7 @@ class SourceEstimate:
     ----------
     value, stderr : the estimate; NaN where the source cannot be compared.
     interval : at the level of the `Estimate`.
-    images : number of its images that have weight.
+    images : number of its images that have weight; None where it is withheld.
     share : share of the target that the source sees.
     shared : share of the target that it sees together with another source.
     """
@@ -27,7 +27,7 @@ class SourceEstimate:
     value: float
     stderr: float
     interval: Interval
-    images: int
+    images: int | None
     share: float
     shared: float
 
@@ -71,6 +71,9 @@ class Agreement:
     within_sd : spread of the sources within strata (cells of equal membership) beyond sampling
         error, on ``scale``; NaN where there are no such cells, or a single one.
     only_within : do the sources disagree within strata only, and agree on average?
+    beyond_margin_p : p-value of the hypothesis that the spread is no larger than the margin;
+        ``disagree`` is whether it is below 0.05. NaN if nothing can be compared.
+    withheld : sources that were compared, and of which nothing is told.
     without : the comparison without each source in turn; empty with fewer than three.
     reason : why nothing can be compared; empty otherwise.
     """
@@ -88,6 +91,8 @@ class Agreement:
     reason: str = ""
     within_sd: float = math.nan
     only_within: bool = False
+    beyond_margin_p: float = math.nan
+    withheld: tuple[str, ...] = ()
 
     @property
     def odd_source(self) -> str | None:
@@ -100,7 +105,40 @@ class Agreement:
     @property
     def compared(self) -> tuple[str, ...]:
         """The sources that are compared."""
-        return tuple(name for name, own in self.by_source.items() if math.isfinite(own.value))
+        return tuple(
+            name
+            for name, own in self.by_source.items()
+            if math.isfinite(own.value) or name in self.withheld
+        )
+
+    def withhold(self, names: Collection[str]) -> Agreement:
+        """Return the comparison without the numbers of some of the sources it compares.
+
+        Means of the others, one source left out, would give them away, and go too.
+        """
+        hidden = tuple(name for name in self.compared if name in names)
+        nothing = SourceEstimate(math.nan, math.nan, (math.nan, math.nan), None, math.nan, math.nan)
+        own = {name: nothing if name in names else own for name, own in self.by_source.items()}
+        if not hidden:
+            return replace(self, by_source=own)
+        without = tuple(
+            replace(rest, value=math.nan, stderr=math.nan, between_sd=math.nan)
+            for rest in self.without
+        )
+        return replace(self, by_source=own, without=without, withheld=hidden)
+
+    @property
+    def _ends(self) -> str:
+        """The smallest and the largest estimate with their sources, in words."""
+        known = [name for name in self.compared if name not in self.withheld]
+        if len(known) < 2:
+            return ""
+        low, high = (
+            pick(known, key=lambda name: self.by_source[name].value) for pick in (min, max)
+        )
+        return " to ".join(
+            f"{self.by_source[name].value:.3g} ({short_name(name)})" for name in (low, high)
+        )
 
     @property
     def message(self) -> str:
@@ -111,14 +149,10 @@ class Agreement:
         names = self.compared
         if not self.disagree:
             return f"{len(names)} sources agree{part} (p = {_p_text(self.p)})."
-        low = min(names, key=lambda name: self.by_source[name].value)
-        high = max(names, key=lambda name: self.by_source[name].value)
-        ends = " to ".join(
-            f"{self.by_source[name].value:.3g} ({short_name(name)})" for name in (low, high)
-        )
-        words = f"The sources disagree{part}: {ends}."
+        words = f"The sources disagree{part}"
         if self.only_within:
-            words = f"The sources disagree within strata, and agree on average by chance: {ends}."
+            words = "The sources disagree within strata, and agree on average by chance"
+        words += f": {self._ends}." if self._ends else "."
         if self.new_source is None:
             return f"{words} {len(names)} sources cannot say what another one would measure."
         odd = self.odd_source

@@ -1,4 +1,4 @@
-"""How far the weights can be trusted: the test of fit, error bars, and sensitivity to c(z)."""
+"""How far the weights can be trusted: fit, error bars, outcomes, and sensitivity to c(z)."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from unskew.records.arrays import Floats
+from unskew.records.weights import Estimate
 
 if TYPE_CHECKING:
     from unskew.bias.fit_check import FitCheck
@@ -34,6 +35,24 @@ class OutcomeRange:
     scope: str = ""
 
 
+@dataclass(frozen=True)
+class OutcomeMean:
+    """A target mean of an outcome, with the comparison of its sources.
+
+    Attributes
+    ----------
+    outcome : what the mean is of.
+    estimate : the mean; ``estimate.agreement`` says whether the sources measure alike.
+    is_share : are all values 0 or 1?
+    is_named : is it named by the user, or the share of a class? The verdict reads no others.
+    """
+
+    outcome: str
+    estimate: Estimate
+    is_share: bool
+    is_named: bool = True
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Diagnostics:
     """Everything that a report needs computed: it solves, resamples and tests nothing itself.
@@ -49,8 +68,10 @@ class Diagnostics:
     stratum_stderr : (C,) standard errors of the target's masses of the strata; None without strata.
     sensitivity : ranges of target means.
     sensitivity_note : why there are none, or fewer than requested.
+    outcomes : target means, with the comparison of their sources.
+    outcomes_note : why there are none, or fewer than requested.
     privacy : "aggregate" if no outcome that was chosen by default has a class or level that such
-        a report withholds.
+        a report withholds, and sources of few images are withheld from ``outcomes``.
     """
 
     names: tuple[str, ...]
@@ -63,13 +84,17 @@ class Diagnostics:
     sensitivity: tuple[OutcomeRange, ...] = field(default=())
     sensitivity_note: str = ""
     privacy: Literal["full", "aggregate"] = "full"
+    outcomes: tuple[OutcomeMean, ...] = field(default=())
+    outcomes_note: str = ""
 
     def __repr__(self) -> str:
         fit = self.fit_note if self.fit is None else f"p = {self.fit.p_value:.3g}"
         outcomes = len({row.outcome for row in self.sensitivity})
+        apart = sum(mean.estimate.sources_disagree for mean in self.outcomes)
         return (
             f"Diagnostics of {len(self.names)} sources\n"
             f"  fit: {fit}\n"
             f"  error bars: {self.stderr_note}\n"
+            f"  sources disagree on {apart} of {len(self.outcomes)} outcomes\n"
             f"  sensitivity to c(z): {outcomes} outcomes {self.sensitivity_note}".rstrip()
         )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -79,6 +79,15 @@ class Estimate:
     def sources_disagree(self) -> bool:
         """Whether the sources differ by more than matters, beyond their sampling errors."""
         return self.agreement is not None and self.agreement.disagree
+
+    def withhold(self, names: Collection[str]) -> Estimate:
+        """Return the estimate without the numbers of some of its sources, and what tells them."""
+        if self.agreement is None:
+            return self
+        agreement = self.agreement.withhold(names)
+        spans_sources = agreement.disagree and agreement.new_source is None
+        hidden = (math.nan, math.nan) if agreement.withheld and spans_sources else self.interval
+        return replace(self, interval=hidden, agreement=agreement)
 
     def __float__(self) -> float:
         return float(self.value)

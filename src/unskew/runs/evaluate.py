@@ -16,6 +16,7 @@ from unskew.evaluation.predictions import Evaluation, evaluate_predictions, popu
 from unskew.files.fingerprints import find_versions, fingerprint_file
 from unskew.files.plain_json import write_json
 from unskew.records.target import THE_TARGET
+from unskew.runs.output import MEMBERSHIPS
 from unskew.weigh.weights_table import read_weights_table
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def evaluate_run(
         "private": private,
         "bins": bins,
         "attributes": _read_attributes(out / "features.parquet", settings.get("by", ()), table),
+        "memberships": read_memberships_table(out),
     }
     evaluation = evaluate_predictions(table, predictions, second=second, **options | settings)
     files = {"weights": out / "weights.parquet", "predictions": Path(predictions)}
@@ -56,6 +58,14 @@ def evaluate_run(
     }
     notes = (*_part_notes(out, evaluation.split), *evaluation.notes)
     return replace(evaluation, notes=notes, origin=origin)
+
+
+def read_memberships_table(out: Path) -> pd.DataFrame | None:
+    """Read memberships.parquet; None where there is none."""
+    import pandas as pd
+
+    path = out / MEMBERSHIPS
+    return pd.read_parquet(path) if path.is_file() else None
 
 
 def run_rules(out: Path) -> tuple[bool, dict[str, list[float]]]:

@@ -29,13 +29,19 @@ if TYPE_CHECKING:
 
 WEIGHTS, SOLUTION = "weights.parquet", "solution.json"
 DIAGNOSTICS, FEATURES = "diagnostics.parquet", "features.parquet"
+MEMBERSHIPS = "memberships.parquet"
 CONFIGURATION, PAGE, SUMMARY = "run.toml", "report.html", "report.json"
 UNREADABLE = "unreadable.csv"
 # `unskew forecast` writes it, too, before or after the run: a run without a forecast leaves it.
 FORECAST = "forecast.json"
 # Only `unskew train` writes it: where it is, the folder holds models.
 TRAINING = "training.json"
-_FILES = (WEIGHTS, SOLUTION, DIAGNOSTICS, FEATURES, UNREADABLE, CONFIGURATION, PAGE, SUMMARY)
+_FILES = (
+    *(WEIGHTS, MEMBERSHIPS, SOLUTION, DIAGNOSTICS, FEATURES, UNREADABLE),
+    *(CONFIGURATION, PAGE, SUMMARY),
+)
+# Numbers in the table of memberships beyond which it is not written: 64 MB.
+_MOST_MEMBERSHIPS = 2**24
 
 
 def write_run(run: Run, out: Path) -> list[str]:
@@ -50,6 +56,8 @@ def write_run(run: Run, out: Path) -> list[str]:
         write_json(folder / SOLUTION, solution_record(run.weights.weights, inputs.bias))
         write_frame(diagnostics_table(run.summary), folder / DIAGNOSTICS)
         write_frame(features_table(inputs.pool), folder / FEATURES)
+        if has_memberships(run):
+            write_frame(run.weights.memberships(), folder / MEMBERSHIPS)
         if run.forecast is not None:
             write_json(folder / FORECAST, run.forecast)
         return _write_page(inputs, run.summary, folder, out)
@@ -98,9 +106,10 @@ def write_unreadable(set_aside: pd.DataFrame, folder: Path) -> Path:
 
 
 def verdict_record(summary: Summary) -> dict[str, Any]:
-    """Return the verdict and the sources as plain values, for machines."""
+    """Return the verdict, the sources and the outcomes as plain values, for machines."""
     record = asdict(summary.verdict)
     record["sources"] = [asdict(row) for row in summary.sources]
+    record["outcomes"] = [asdict(panel) for panel in summary.outcomes]
     return json_value(record)  # type: ignore[no-any-return]
 
 
@@ -155,6 +164,12 @@ def write_frame(frame: pd.DataFrame, path: Path) -> None:
     """Write Parquet atomically."""
     with written_whole(path) as temporary:
         frame.to_parquet(temporary, index=False)
+
+
+def has_memberships(run: Run) -> bool:
+    """Tell whether the memberships are kept: there are several sources, and not too many images."""
+    n_sources = len(run.weights.weights.names)
+    return n_sources > 1 and run.weights.id.size * n_sources <= _MOST_MEMBERSHIPS
 
 
 def features_table(pool: Pool) -> pd.DataFrame:

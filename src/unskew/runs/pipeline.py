@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -11,8 +11,8 @@ from typing import Any
 from unskew.config.run_config import RunConfig, read_config
 from unskew.debiasing.pool_weights import SplitWeights, weigh_checked_splits
 from unskew.diagnosis.pool_diagnostics import diagnose
-from unskew.errors import ConfigError, CoverageError, OverlapError, did_you_mean, first_few
-from unskew.records import Diagnostics, Pool
+from unskew.errors import ConfigError, CoverageError, OverlapError
+from unskew.records import Diagnostics
 from unskew.report.summary.record import SplitRow, Summary
 from unskew.report.summary.refusal import summarize_refusal
 from unskew.report.summary.summarize import summarize_run
@@ -73,7 +73,7 @@ def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run:
     diagnostics = diagnose(
         pool,
         weights.weights,
-        outcomes=_outcomes(pool, config.report.outcomes),
+        outcomes=config.report.outcomes or None,
         rng=config.engine.seed,
         privacy=config.report.privacy,
     )
@@ -94,27 +94,6 @@ def _split_rows(weights: SplitWeights) -> tuple[SplitRow, ...]:
     return tuple(
         SplitRow(part.name, part.images, part.groups, part.ess, part.note) for part in weights.parts
     )
-
-
-def _outcomes(pool: Pool, columns: Sequence[str]) -> dict[str, Any] | None:
-    """Return numbers as they are; of a column of categories, an indicator of each level."""
-    outcomes: dict[str, Any] = {}
-    for name in columns:
-        if name not in pool.frame.columns:
-            known = ("label", *pool.attributes)
-            raise ConfigError(
-                f"report.outcomes names {name!r}, but the images have the columns "
-                f"{first_few(known, 12)}.{did_you_mean(name, known)}",
-                key="report.outcomes",
-                column=name,
-            )
-        column = pool.frame[name]
-        if column.dtype.kind in "fiub":
-            outcomes[name] = column.to_numpy(dtype="float64")
-        else:
-            for level in column.dropna().unique().tolist():
-                outcomes[f"{name} = {level}"] = (column == level).to_numpy(dtype="float64")
-    return outcomes or None
 
 
 def run(

@@ -31,6 +31,7 @@ from unskew.runs.output import (
     CONFIGURATION,
     DIAGNOSTICS,
     FEATURES,
+    MEMBERSHIPS,
     PAGE,
     SOLUTION,
     SUMMARY,
@@ -38,6 +39,7 @@ from unskew.runs.output import (
     WEIGHTS,
     diagnostics_table,
     features_table,
+    has_memberships,
     solution_record,
 )
 from unskew.runs.pipeline import Run
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
 
 # Residuals of the solver: 0 but for rounding, compared as such.
 _RESIDUAL = 1e-9
+# Memberships have seven digits.
+_MEMBERSHIP = 1e-6
 # Accuracies of a forecast are compared to this.
 _POINT = 0.01
 
@@ -269,6 +273,18 @@ def _check_tables(run: Run, folder: Path) -> Iterator[Check]:
     yield _compared(
         claim, lambda: compare_tables(claim, _read_parquet(folder / FEATURES), features)
     )
+    if has_memberships(run):
+        claim = f"{MEMBERSHIPS} contains the share of each source among images like each"
+        yield _compared(
+            claim,
+            lambda: compare_tables(
+                claim,
+                _read_parquet(folder / MEMBERSHIPS),
+                run.weights.memberships(),
+                relative=_MEMBERSHIP,
+                absolute=_MEMBERSHIP,
+            ),
+        )
     yield from _check_set_aside(run, folder)
 
 

@@ -32,6 +32,7 @@ from unskew.runs.output import (
     CONFIGURATION,
     DIAGNOSTICS,
     FEATURES,
+    MEMBERSHIPS,
     PAGE,
     SOLUTION,
     SUMMARY,
@@ -182,6 +183,7 @@ _MOST_NAMED = 4
 # where there is no run.
 _OWN = (METRICS, PREDICTIONS, HISTORY, CARD, PROJECTIONS)
 _OF_RUNS = (
+    MEMBERSHIPS,
     SOLUTION,
     DIAGNOSTICS,
     FEATURES,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,9 +14,9 @@ import scipy.special
 
 from unskew.records import Estimate, Floats, Ints
 from unskew.records.agreement import Agreement, SourceEstimate, WithoutSource
-from unskew.weigh.compared_rows import find_contrasts
+from unskew.weigh.compared_rows import contrast_fixed, find_contrasts
 from unskew.weigh.new_source import SourceSpread, noncentral_p
-from unskew.weigh.sampling_units import check_values
+from unskew.weigh.sampling_units import WeightedRows, check_values
 from unskew.weigh.source_contrasts import Contrasts
 
 if TYPE_CHECKING:
@@ -46,7 +48,19 @@ def compare_sources(weights: Weights, values: npt.ArrayLike, estimate: Estimate)
     disagree, which cannot say what a third would measure, it is the hull of all intervals.
     """
     value_n = check_values(values, weights.weight.size)
-    agreement = _compare(weights, value_n, estimate)
+    return _head(estimate, _compare(weights, value_n, estimate, partial(find_contrasts, weights)))
+
+
+def compare_fixed(
+    rows: WeightedRows, q_nk: Floats, value_n: Floats, estimate: Estimate
+) -> Estimate:
+    """Return the same for rows whose weights and memberships (n, K) are taken as known."""
+    contrast = partial(contrast_fixed, rows, q_nk)
+    return _head(estimate, _compare(rows, value_n, estimate, contrast))
+
+
+def _head(estimate: Estimate, agreement: Agreement) -> Estimate:
+    """Choose the interval that heads."""
     if not agreement.disagree:
         interval = estimate.interval
     elif agreement.new_source is not None:
@@ -57,7 +71,12 @@ def compare_sources(weights: Weights, values: npt.ArrayLike, estimate: Estimate)
     return replace(estimate, interval=interval, agreement=agreement)
 
 
-def _compare(weights: Weights, value_n: Floats, estimate: Estimate) -> Agreement:
+def _compare(
+    weights: WeightedRows,
+    value_n: Floats,
+    estimate: Estimate,
+    contrast: Callable[[Floats], Contrasts],
+) -> Agreement:
     names = weights.names
     if len(names) < 2:
         return _nothing(weights, estimate, "There is one source: nothing to compare.")
@@ -73,7 +92,7 @@ def _compare(weights: Weights, value_n: Floats, estimate: Estimate) -> Agreement
         # Squares of huge or tiny numbers would not be numbers any more.
         shift, factor = estimate.value, 2.0 * scale[1]
         value_n, scale = (value_n - shift) / factor, ("value", 0.5, False)
-    contrasts = find_contrasts(weights, value_n)
+    contrasts = contrast(value_n)
     if contrasts.compared.size < 2:
         return _nothing(
             weights,
@@ -132,12 +151,12 @@ def _moved(agreement: Agreement, shift: float, factor: float) -> Agreement:
     )
 
 
-def _image_counts(weights: Weights) -> Ints:
+def _image_counts(weights: WeightedRows) -> Ints:
     return np.bincount(weights.source[weights.weight > 0], minlength=len(weights.names))
 
 
 def _nothing(
-    weights: Weights, estimate: Estimate, reason: str, contrasts: Contrasts | None = None
+    weights: WeightedRows, estimate: Estimate, reason: str, contrasts: Contrasts | None = None
 ) -> Agreement:
     """Say why nothing is compared; sources have no estimates of their own then."""
     count_k = _image_counts(weights)
@@ -168,7 +187,7 @@ def _nothing(
     )
 
 
-def _unit_of_spread(weights: Weights, value_n: Floats) -> tuple[str, float, bool]:
+def _unit_of_spread(weights: WeightedRows, value_n: Floats) -> tuple[str, float, bool]:
     """Return the scale of comparison, its unit, and whether all values are 0 or 1.
 
     Values within [0, 1] are compared on the logit scale, whose unit is 1, or less if they vary
@@ -218,12 +237,15 @@ def judge_contrasts(
             replace(plain, covariance=null_jj),
             replace(linked, covariance=slope**2 * null_jj),
         )
-    within_sd, apart_within = math.nan, False
+    within_sd, p_within = math.nan, 1.0
     if contrasts.within is not None:
         within_sd = contrasts.within.sd
         noncentrality = margin**2 * contrasts.within.precision
         p_within = noncentral_p(contrasts.within.q, contrasts.within.freedom, noncentrality)
-        apart_within = p_within < 1.0 - _CONFIDENCE_WITHIN
+    # That within strata is asked with more confidence: so many times its p-value counts.
+    p_within *= (1.0 - _CONFIDENCE) / (1.0 - _CONFIDENCE_WITHIN)
+    p_apart = tests[1].p_value(margin)
+    limit = 1.0 - _CONFIDENCE
     # The error of the target's margins, and of ω, is common to all sources.
     common = max(estimate.stderr**2 - contrasts.mean_variance, 0.0)
     apart = _with_common_error(plain, linked, kind, common)
@@ -236,9 +258,10 @@ def judge_contrasts(
         p=tests[0].p_value(),
         between_sd=linked.tau,
         margin=margin,
-        disagree=_exceeds(tests[1], margin) or apart_within,
+        disagree=min(p_apart, p_within) < limit,
+        beyond_margin_p=min(p_apart, p_within),
         within_sd=within_sd,
-        only_within=apart_within and not _exceeds(tests[1], margin),
+        only_within=p_within < limit <= p_apart,
         new_source=new_source,
         without=_leave_out(plain, linked, tests, [names[k] for k in contrasts.compared], margin),
     )

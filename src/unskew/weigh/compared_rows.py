@@ -37,9 +37,7 @@ def find_contrasts(weights: Weights, value_n: Floats) -> Contrasts:
     estimation = weights.estimation
     if estimation is not None and not estimation.omega_is_known:
         return _contrasts_of_fit(estimation, value_n)
-    q_nk = np.empty((weights.weight.size, len(weights.names)))
-    for at_b, q_bk in read_memberships(weights):
-        q_nk[at_b] = q_bk if isinstance(q_bk, np.ndarray) else q_bk.toarray()
+    q_nk = _known_memberships(weights)
     cells = _find_cells(weights, q_nk, np.zeros(weights.weight.size, dtype=np.int64))
     if cells is not None:
         weighed = weights.weight > 0
@@ -55,6 +53,42 @@ def find_contrasts(weights: Weights, value_n: Floats) -> Contrasts:
     return _with_covariance(contrasts, part, at.size / rows.weight.size)
 
 
+def contrast_fixed(rows: WeightedRows, q_nk: Floats, value_n: Floats) -> Contrasts:
+    """Compare the sources on rows whose weights and memberships are taken as known."""
+    one = np.zeros(rows.weight.size, dtype=np.int64)
+    cells = _find_cells(rows, q_nk, one)
+    if cells is not None:
+        return contrast_cells(_weighted(rows, value_n, rows.weight > 0), cells)
+    return contrast_memberships(
+        _weighted(rows, value_n), q_nk, lambda pull_nj, own_n, contrast_n: 0.0 * pull_nj, one
+    )
+
+
+def find_memberships(weights: Weights) -> Floats:
+    """Compute (n, K) q at the solution; 0 for images that the model leaves out."""
+    estimation = weights.estimation
+    if estimation is None or estimation.omega_is_known:
+        return _known_memberships(weights)
+    q_nk = np.zeros((weights.weight.size, len(weights.names)))
+    row = estimation.fitted.row
+    q_nk[row] = _fitted_memberships(estimation.rows)[: row.size, : q_nk.shape[1]]
+    return q_nk
+
+
+def _known_memberships(weights: Weights) -> Floats:
+    q_nk = np.empty((weights.weight.size, len(weights.names)))
+    for at_b, q_bk in read_memberships(weights):
+        q_nk[at_b] = q_bk if isinstance(q_bk, np.ndarray) else q_bk.toarray()
+    return q_nk
+
+
+def _fitted_memberships(rows: EstimatedRows) -> Floats:
+    """Compute (R, K) the memberships among the sources that are kept in training."""
+    q_rk = rows.profile.memberships(np.arange(rows.weight.size))
+    q_rk *= rows.kept
+    return np.asarray(q_rk / np.maximum(q_rk.sum(axis=1, keepdims=True), 1e-300))
+
+
 def _contrasts_of_fit(estimation: Estimation, value_n: Floats) -> Contrasts:
     rows = estimation.rows
     value_r = estimation.values_of_rows(value_n)
@@ -62,9 +96,7 @@ def _contrasts_of_fit(estimation: Estimation, value_n: Floats) -> Contrasts:
     weighed = rows.weight > 0
     if rows.is_post_stratified:
         return contrast_cells(_weighted(rows, value_r, weighed), cell_r[weighed])
-    q_rk = rows.profile.memberships(np.arange(rows.weight.size))
-    q_rk *= rows.kept
-    q_rk /= np.maximum(q_rk.sum(axis=1, keepdims=True), 1e-300)
+    q_rk = _fitted_memberships(rows)
     cells = _find_cells(rows, q_rk, cell_r)
     if cells is not None:
         return contrast_cells(_weighted(rows, value_r, weighed), cells)

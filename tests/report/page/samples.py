@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from unskew.report.page.html import render_page
+from unskew.report.summary.outcome_record import OutcomeWithout
 from unskew.report.summary.record import (
     BalanceRow,
     BiasPanel,
@@ -26,6 +27,8 @@ from unskew.report.summary.record import (
     Gallery,
     Histogram,
     NotCorrectedPanel,
+    OutcomePanel,
+    OutcomeSource,
     OverlapPanel,
     SensitivityRow,
     SourceRow,
@@ -203,6 +206,7 @@ def refused_summary() -> Summary:
         bias=None,
         not_corrected=NotCorrectedPanel((), ("Nothing was corrected.",), ()),
         splits=(),
+        outcomes=(),
     )
 
 
@@ -299,9 +303,13 @@ def hostile_summary() -> Summary:
         notes=texts,
         learner=bad,
     )
+    outcomes = tuple(
+        replace(outcome_panel(text, HOSTILE, odd=bad), sentences=texts) for text in texts
+    )
     return replace(
         summary,
         forecast=forecast,
+        outcomes=outcomes,
         title=HOSTILE[7] + HOSTILE[5],
         verdict=verdict,
         bias=bias,
@@ -397,6 +405,51 @@ def make_summary(
             "sources": "Asymptotic errors account for the estimation of ω; the bootstrap redrew "
             "images within sources 200 times."
         },
+        outcomes=(
+            outcome_panel("share of animals at night", names),
+            outcome_panel("share of juveniles", names, odd=names[-1]),
+        ),
+    )
+
+
+def outcome_panel(outcome: str, names: Sequence[str], odd: str | None = None) -> OutcomePanel:
+    """A share of about 42% on which the sources agree, or all of them but ``odd``."""
+    value = [0.42 + 0.01 * (k % 3) + 0.2 * (name == odd) for k, name in enumerate(names)]
+    can_say = len(names) > 2
+    new_source = ((0.21, 0.71) if odd else (0.38, 0.47)) if can_say else None
+    heads: Any = "agreed" if odd is None else "new source" if can_say else "all sources"
+    return OutcomePanel(
+        outcome=outcome,
+        is_share=True,
+        value=0.43,
+        stderr=0.01,
+        level=0.95,
+        agreed=(0.41, 0.45),
+        new_source=new_source,
+        heads=heads,
+        interval={"agreed": (0.41, 0.45), "new source": new_source, "all sources": (0.38, 0.66)}[
+            heads
+        ]
+        or (None, None),
+        verdict="not compared" if len(names) < 2 else "disagree" if odd else "agree",
+        sentences=("What the sources say.", "Why that interval comes first."),
+        p_value=0.4,
+        beyond_margin_p=0.7,
+        between_sd=0.02,
+        within_sd=None,
+        margin=0.05,
+        scale="logit",
+        shared=1.0,
+        odd_source=odd if can_say else None,
+        by_source=tuple(
+            OutcomeSource(name, at, 0.02, (at - 0.04, at + 0.04), 100, 1.0)
+            for name, at in zip(names, value, strict=True)
+        ),
+        without=tuple(
+            OutcomeWithout(name, 0.43, 0.01, 0.3, 0.1, odd not in (None, name)) for name in names
+        )
+        if can_say
+        else (),
     )
 
 
@@ -915,6 +968,7 @@ SAMPLES = {
 PANELS = (
     *(
         "verdict",
+        "outcomes",
         "sources",
         "strata",
         "overlap",

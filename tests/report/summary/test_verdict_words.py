@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 import unskew
 from summary_pools import NO_FIT_CHECK, mixed_frame, summary_of
+from unskew.report.summary.record import Summary
 
 JOINT = unskew.JointCheck(("t",), ("camera 0", "camera 1"), 0.001, "camera 0", "t × y", 0.2)
 
@@ -172,7 +174,10 @@ def test_all_tests_of_a_page_count(pool: unskew.Pool, weights: unskew.Weights) -
         check = SimpleNamespace(**vars(NO_FIT_CHECK) | {"p_value": fit, "joint": JOINT})
         estimation = replace(weighed.estimation, resemblance=replace(judged, p_value=classifier))
         verdict = summary_of(
-            unskew.Pool.from_frame(frame), replace(weighed, estimation=estimation), fit_check=check
+            unskew.Pool.from_frame(frame),
+            replace(weighed, estimation=estimation),
+            fit_check=check,
+            outcomes={},
         ).verdict
         return (
             any("t × y of camera 0" in sentence for sentence in verdict.sentences),
@@ -184,3 +189,45 @@ def test_all_tests_of_a_page_count(pool: unskew.Pool, weights: unskew.Weights) -
     assert objections(0.9, 0.02) == (False, False)
     assert objections(0.9, 0.01) == (False, True)
     assert objections(0.01, 0.01) == (True, True)
+
+
+def _of_sources(p_k: list[float], **options: Any) -> Summary:
+    """Sources that are alike but for the share of ones they measure."""
+    source = np.repeat(np.arange(len(p_k)), 400)
+    value = np.concatenate([np.arange(400) < 400 * p for p in p_k]) * 1.0
+    named = unskew.Pool.from_arrays([f"camera {k}" for k in source], sick=value)
+    weights = unskew.debias_weights(np.ones((source.size, len(p_k))), source, names=named.names)
+    return summary_of(named, weights, **{"outcomes": ["sick"], **options})
+
+
+def test_sources_that_disagree_are_named_with_a_way_on() -> None:
+    verdict = _of_sources([0.3, 0.3, 0.3, 0.6]).verdict
+    assert verdict.level == "weak"
+    (sentence,) = [text for text in verdict.sentences if "disagree" in text]
+    assert "sick: 30.0% (camera 0) to 60.0% (camera 3)" in sentence
+    assert "Without camera 3 the others agree" in sentence
+    (step,) = [text for text in verdict.next_steps if "Outcomes" in text]
+    assert "camera 3" in step
+    assert "a source like none of these" in step
+    two = _of_sources([0.3, 0.6]).verdict
+    assert any("what each source says by itself" in text for text in two.next_steps)
+
+
+def test_sources_that_agree_are_not_mentioned() -> None:
+    verdict = _of_sources([0.3, 0.31, 0.29]).verdict
+    assert verdict.level == "ok"
+    assert not any("agree" in text for text in (*verdict.sentences, *verdict.next_steps))
+
+
+def test_many_outcomes_count_as_one_test() -> None:
+    """A disagreement that may be chance among twenty outcomes is said, and is no objection."""
+    rng = np.random.default_rng(0)
+    others = {f"other {k}": (rng.random(1200) < 0.3) * 1.0 for k in range(19)}
+    value = np.concatenate([np.arange(400) < 400 * p for p in (0.3, 0.34, 0.41)]) * 1.0
+    alone = _of_sources([0.3, 0.3, 0.3], outcomes={"sick": value})
+    among = _of_sources([0.3, 0.3, 0.3], outcomes={"sick": value, **others})
+    p_value = alone.outcomes[0].beyond_margin_p
+    assert p_value is not None
+    assert 0.025 / 20 < p_value < 0.0125
+    assert (alone.verdict.level, among.verdict.level) == ("weak", "ok")
+    assert any("disagree on sick" in text for text in among.verdict.sentences)

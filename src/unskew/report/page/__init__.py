@@ -7,6 +7,8 @@
 - ``plots_columns``: small multiples: distributions of columns, and ω along a feature.
 - ``plots_forecast``: the forecast: accuracy of every arm, gains, and class by class, in points
   from 0 to 100.
+- ``plots_outcomes``: target means: both intervals, a forest plot of the sources, and the others
+  without each.
 - ``plots_overlap``: the links between sources: heat map, graph and tables.
 - ``plots_rows``: figures by row: shares and normalizers of sources, balance of columns,
   sensitivity.

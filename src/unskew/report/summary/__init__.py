@@ -7,6 +7,10 @@
   by level.
 - ``forecast_panel``: a forecast, as `forecast.json` holds it, becomes a panel of the page.
 - ``gallery``: which images are worth looking at, and their thumbnails.
+- ``outcome_record``: a target mean on the page, with what each source says of it: a part of
+  `report.json`.
+- ``outcomes_panel``: target means with what each source says of them: which interval heads, and
+  why, in words.
 - ``plain``: a record as plain values and back: what `report.json` holds.
 - ``privacy``: what a private report withholds: the rule, small cells, counts in sentences.
 - ``record``: what a page shows, as plain numbers and texts: `report.json` is this record.

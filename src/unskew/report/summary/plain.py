@@ -39,6 +39,7 @@ _NAMES = frozenset(
         "levels",
         "name",
         "names",
+        "odd_source",
         "omega",
         "source",
         "sources",

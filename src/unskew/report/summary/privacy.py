@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConfigError
-from unskew.records import Ints, Overlap, Pool
+from unskew.records import Floats, Ints, Overlap, Pool
 from unskew.report.summary.record import Privacy
 
 SMALLEST_CELL = 10
@@ -88,6 +88,36 @@ def count_units(
         return np.asarray(seen.reshape(n_groups, n_codes).sum(axis=0, dtype=np.int64))
     pair = np.unique(group_m * n_codes + code_m[kept_m])
     return np.bincount(pair % n_codes, minlength=n_codes).astype(np.int64)
+
+
+def few_differ(value_n: Floats, group_n: Ints | None) -> bool:
+    """Tell whether 1 to 9 units have another value than the most frequent one."""
+    return too_small(int(_differing(value_n, np.zeros(value_n.size, np.int64), 1, group_n)[0]))
+
+
+def sources_with_few(
+    value_n: Floats, source_n: Ints, n_sources: int, group_n: Ints | None, forced_k: Any = None
+) -> npt.NDArray[np.bool_]:
+    """Return (K,) the sources whose mean of these values would reveal a cell under ten.
+
+    That is, fewer than ten of its units have another value than its most frequent one (of a share:
+    have it, or lack it); and further sources, as in `hidden_cells`.
+    """
+    return hidden_cells(_differing(value_n, source_n, n_sources, group_n), forced_k)
+
+
+def _differing(value_n: Floats, source_n: Ints, n_sources: int, group_n: Ints | None) -> Ints:
+    """Return (K,) how many units of each source have another value than its most frequent one."""
+    code_n = np.unique(value_n, return_inverse=True)[1]
+    pair, pair_n, count = np.unique(
+        code_n * n_sources + source_n, return_inverse=True, return_counts=True
+    )
+    # The most frequent value of a source comes last, and its pair is the one that stays.
+    order = np.argsort(count, kind="stable")
+    most_k = np.full(n_sources, -1)
+    most_k[pair[order] % n_sources] = order
+    other_n = pair_n != most_k[source_n]
+    return count_units(group_n, np.where(other_n, source_n, -1), n_sources)
 
 
 def too_small(size: int | float | None) -> bool:

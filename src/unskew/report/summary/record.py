@@ -12,7 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Number = float | None
+from unskew.report.summary.outcome_record import Number as Number
+from unskew.report.summary.outcome_record import OutcomePanel as OutcomePanel
+from unskew.report.summary.outcome_record import OutcomeSource as OutcomeSource
+
 Privacy = Literal["full", "aggregate"]
 
 
@@ -393,7 +396,8 @@ class Summary:
 
     ``overlap`` and ``weights`` are None where the run was refused (verdict "no").
 
-    ``forecast`` is None where none was made. ``notes``: remarks by the field they belong to
+    ``forecast`` is None where none was made; ``outcomes``: target means, with the comparison of
+    their sources. ``notes``: remarks by the field they belong to
     ("strata": "500 of 1,204 strata are shown …"); "privacy" states the rule, "sources" how the two
     error bars were computed, "forecast" why there is none though one was asked for.
     """
@@ -420,6 +424,7 @@ class Summary:
     provenance: dict[str, Any]  # versions, settings, seed, fingerprints, command, time
     notes: dict[str, str] = field(default_factory=dict)
     forecast: ForecastPanel | None = None
+    outcomes: tuple[OutcomePanel, ...] = ()
 
     def __repr__(self) -> str:
         panels = f"{len(self.sources)} sources, {len(self.strata)} strata"

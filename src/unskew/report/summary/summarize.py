@@ -17,6 +17,7 @@ from unskew.report.summary.column_balance import (
     show_not_corrected,
 )
 from unskew.report.summary.gallery import choose_galleries
+from unskew.report.summary.outcomes_panel import show_outcomes
 from unskew.report.summary.plain import plain_value
 from unskew.report.summary.privacy import (
     PRIVACY_RULE,
@@ -91,6 +92,7 @@ def summarize_run(
     bias, bias_note = show_bias(weighed, described, diagnostics, hidden)
     galleries, galleries_note = choose_galleries(weighed, copies, thumbnails)
     panels, balance, panels_note = _limited(shown, rows)
+    outcomes = show_outcomes(weighed, diagnostics, hidden)
     notes = {
         "strata": _strata_note(weighed, table),
         "privacy": PRIVACY_RULE if weighed.private else "",
@@ -98,13 +100,14 @@ def summarize_run(
         "overlap": overlap_note,
         "bias": bias_note,
         "not_corrected": diagnostics.sensitivity_note,
+        "outcomes": diagnostics.outcomes_note,
         "galleries": galleries_note,
         "distributions": panels_note,
     }
     summary = Summary(
         title=title,
         privacy=privacy,
-        verdict=give_verdict(weighed, balance, diagnostics.fit, hidden),
+        verdict=give_verdict(weighed, balance, outcomes, diagnostics.fit, hidden),
         sources=sources,
         strata=table.rows,
         overlap=overlap,
@@ -123,6 +126,7 @@ def summarize_run(
         adjustments=adjustment_sentences(adjustments, weighed.private),
         provenance=shown_provenance(provenance, pool, weighed.private),
         notes={name: note for name, note in notes.items() if note},
+        outcomes=outcomes,
     )
     plain: Summary = plain_value(summary)
     return plain

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,7 @@ from unskew.records import Overlap, Weights
 from unskew.records.holm import OBJECTION, holm
 from unskew.records.target import TARGET_OF_NUMBERS, THE_TARGET
 from unskew.report.summary.bias_panel import worst_of_fit
+from unskew.report.summary.outcomes_panel import show_amount, show_ends
 from unskew.report.summary.privacy import (
     count_text,
     listed,
@@ -21,7 +23,7 @@ from unskew.report.summary.privacy import (
     too_small,
     without_counts,
 )
-from unskew.report.summary.record import BalanceRow, VerdictPanel
+from unskew.report.summary.record import BalanceRow, OutcomePanel, VerdictPanel
 from unskew.report.summary.weighted_pool import WeightedPool
 
 
@@ -112,13 +114,17 @@ class _Reasons:
 
 
 def give_verdict(
-    weighed: WeightedPool, balance: Sequence[BalanceRow], fit: Any, hidden: Sequence[str]
+    weighed: WeightedPool,
+    balance: Sequence[BalanceRow],
+    outcomes: Sequence[OutcomePanel],
+    fit: Any,
+    hidden: Sequence[str],
 ) -> VerdictPanel:
     """Give the level ("ok" or "weak"), with every reason and what to do next."""
     reasons = _Reasons()
     _judge_overlap(reasons, weighed.weights.overlap, weighed.private)
     _judge_solution(reasons, weighed.weights)
-    _judge_model(reasons, fit, weighed)
+    _judge_tests(reasons, fit, outcomes, weighed)
     _judge_coverage(reasons, weighed)
     _judge_balance(reasons, balance, _aim(weighed))
     _count_left_out(reasons, weighed)
@@ -192,19 +198,28 @@ def _weak_steps(overlap: Overlap) -> list[str]:
     ]
 
 
-def _judge_model(reasons: _Reasons, fit: Any, weighed: WeightedPool) -> None:
-    """Object to the model where a test does, all tests of the page counted (Holm).
+def _judge_tests(
+    reasons: _Reasons, fit: Any, outcomes: Sequence[OutcomePanel], weighed: WeightedPool
+) -> None:
+    """Object where a test does, all tests of the page counted (Holm).
 
-    These are `check_fit` and the classifier that tries to tell the target from the weighted pool.
+    These are `check_fit`, the classifier that tries to tell the target from the weighted pool, and
+    the comparisons of sources, which count as one: the smallest p-value times their number.
     """
+    read = [row for row in outcomes if row.is_named and row.beyond_margin_p is not None]
+    smallest = min((row.beyond_margin_p or 0.0 for row in read), default=math.nan)
     estimation = weighed.weights.estimation
     resemblance = None if estimation is None else estimation.resemblance
     p_value = holm(
         [
             *([] if fit is None else [("fit", fit.p_value)]),
             *([] if resemblance is None else [("resemblance", resemblance.p_value)]),
+            ("outcomes", len(read) * smallest),
         ]
     )
+    apart = [row for row in read if row.verdict == "disagree"]
+    if apart:
+        reasons.add(*_disagreement(apart), weak=p_value["outcomes"] < OBJECTION)
     if p_value.get("fit", 1.0) < OBJECTION:
         worst, source = worst_of_fit(fit, weighed.private)
         reasons.add(
@@ -222,6 +237,25 @@ def _judge_model(reasons: _Reasons, fit: Any, weighed: WeightedPool) -> None:
         )
     elif resemblance is not None:
         reasons.add(resemblance.message, weak=False)
+
+
+def _disagreement(apart: Sequence[OutcomePanel]) -> tuple[str, str]:
+    """Name the outcome that sources differ on, the sources, and what to do about it."""
+    first, others = apart[0], len(apart) - 1
+    ends = show_ends(first)
+    sentence = f"The sources disagree on {first.outcome}{f': {ends}' if ends else ''}."
+    if first.odd_source is not None:
+        sentence += f" Without {first.odd_source} the others agree."
+    if others:
+        sentence += f" They disagree on {count_text(others, 'other outcome')}, too."
+    quoted = "what each source says by itself"
+    if first.new_source is not None:
+        low, high = (show_amount(first, end) for end in first.new_source)
+        quoted = f"the interval for a source like none of these, {low} to {high}"
+    return sentence, (
+        f"Find out how {first.odd_source or 'the sources'} came by {first.outcome}; until then "
+        f"quote {quoted} (see “Outcomes”)."
+    )
 
 
 def _judge_coverage(reasons: _Reasons, weighed: WeightedPool) -> None:

@@ -1,0 +1,232 @@
+"""Target means: both intervals, a forest plot of the sources, and the others without each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from markupsafe import Markup
+
+from unskew.report.page.svg import (
+    MOST_DRAWN,
+    Figure,
+    Key,
+    Row,
+    Scale,
+    draw_rows,
+    mark,
+    scale_of,
+    share_ticks,
+    span_line,
+)
+from unskew.report.page.tables import (
+    MISSING,
+    PageTable,
+    TableCell,
+    TableColumn,
+    count_cell,
+    error_cell,
+    name_cell,
+    number_cell,
+    p_value_cell,
+    share_cell,
+    shorten,
+    show_number,
+    show_share,
+    table,
+)
+from unskew.report.summary.record import Number, OutcomePanel, OutcomeSource
+
+AGREED = "If the sources agree"
+NEW_SOURCE = "A source like none of these"
+_HEADS = {"agreed": AGREED, "new source": NEW_SOURCE, "all sources": "From one source to the other"}
+_VERDICTS = {"agree": "agree", "disagree": "disagree", "not compared": "cannot be compared"}
+LEVELS = {"agree": "ok", "disagree": "weak", "not compared": ""}
+
+
+def outcome_amount(panel: OutcomePanel, value: Number) -> str:
+    """Show a share in percent, another mean as a number."""
+    return show_share(value) if panel.is_share else show_number(value)
+
+
+def outcome_interval(panel: OutcomePanel, interval: tuple[Number, Number] | None) -> str:
+    """Show an interval, as in ``33.5% to 36.1%``; where there is none, that it cannot be said."""
+    if interval is None:
+        return "cannot say"
+    if None in interval:
+        return MISSING
+    return " to ".join(outcome_amount(panel, end) for end in interval)
+
+
+def outcome_table(outcomes: Sequence[OutcomePanel]) -> PageTable:
+    """Tabulate both intervals of every outcome, and which comes first."""
+    columns = (
+        "Outcome",
+        "Mean of all",
+        AGREED,
+        NEW_SOURCE,
+        TableColumn("Comes first", numeric=False, wide=True),
+        TableColumn("The sources", numeric=False),
+    )
+    rows = (
+        [
+            name_cell(panel.outcome),
+            _value_cell(panel, panel.value, panel.stderr),
+            TableCell(outcome_interval(panel, panel.agreed), panel.value),
+            TableCell(outcome_interval(panel, panel.new_source), panel.value),
+            TableCell(f"{_HEADS[panel.heads]}: {outcome_interval(panel, panel.interval)}"),
+            TableCell(_VERDICTS[panel.verdict]),
+        ]
+        for panel in outcomes
+    )
+    made = table("Target means, with both intervals", columns, rows)
+    apart = frozenset(k for k, panel in enumerate(outcomes) if panel.verdict == "disagree")
+    return replace(made, marked=apart)
+
+
+def plot_forest(panel: OutcomePanel) -> Figure | None:
+    """Draw what each source says alone, the agreed mean, and the interval for another source.
+
+    None with a single source.
+    """
+    if len(panel.by_source) < 2:
+        return None
+    scale = _scale(panel)
+    rows = [_source_row(panel, row, scale) for row in panel.by_source[: MOST_DRAWN - 2]]
+    rows.append(
+        Row(
+            AGREED,
+            _line(panel.agreed, scale, "interval") + _mark("debiased", panel.value, scale),
+            _text(panel, panel.value, panel.agreed),
+        )
+    )
+    rows.append(
+        Row(
+            NEW_SOURCE,
+            _line(panel.new_source, scale, "interval second"),
+            outcome_interval(panel, panel.new_source),
+        )
+    )
+    compared = sum(row.value is not None for row in panel.by_source)
+    percent = f"{100 * panel.level:g}%"
+    return Figure(
+        title="What each source says alone, after weighting",
+        drawing=draw_rows(
+            rows,
+            scale,
+            guides=() if panel.value is None else (panel.value,),
+            ticks=share_ticks(scale) if panel.is_share else None,
+        ),
+        label=f"{shorten(panel.outcome, 60)}: {percent} intervals of {compared} sources, of the "
+        "mean of all if they agree "
+        f"({outcome_interval(panel, panel.agreed)}), and for a source like "
+        f"none of these ({outcome_interval(panel, panel.new_source)}).",
+        table=_forest_table(panel, percent),
+        meaning=f"Lines are {percent} intervals. The last one is about what one more source would "
+        "measure, and counts the spread between these; with few sources it is wide, with two it "
+        "cannot be given.",
+        keys=(
+            Key("baseline", "One source alone"),
+            Key("debiased", "Mean of all"),
+            Key("interval-second", NEW_SOURCE),
+        ),
+    )
+
+
+def without_table(panel: OutcomePanel) -> PageTable | None:
+    """Tabulate the others without each source in turn; None with fewer than three sources."""
+    if not panel.without:
+        return None
+    columns = (
+        "Left out",
+        "Mean of the others",
+        "Their spread" + (" (logit scale)" if panel.scale == "logit" else ""),
+        "p-value of agreement",
+        TableColumn("The others", numeric=False),
+    )
+    rows = (
+        [
+            name_cell(row.name),
+            _value_cell(panel, row.value, row.stderr),
+            number_cell(row.between_sd),
+            p_value_cell(row.p_value),
+            TableCell("disagree" if row.disagree else "agree", float(row.disagree)),
+        ]
+        for row in panel.without
+    )
+    made = table(f"Without each source in turn: {panel.outcome}", columns, rows)
+    odd = frozenset(k for k, row in enumerate(panel.without) if row.name == panel.odd_source)
+    return replace(made.without_empty(), marked=odd)
+
+
+def _scale(panel: OutcomePanel) -> Scale:
+    ends = [panel.value, *panel.agreed, *(panel.new_source or ())]
+    return scale_of(
+        [*ends, *(end for row in panel.by_source for end in (row.value, *row.interval))]
+    )
+
+
+def _source_row(panel: OutcomePanel, row: OutcomeSource, scale: Scale) -> Row:
+    if row.value is None:
+        return Row(row.name, Markup(""), "withheld" if row.withheld else "not compared")
+    marks = _line(row.interval, scale, "interval of-baseline") + _mark("baseline", row.value, scale)
+    return Row(row.name, marks, _text(panel, row.value, row.interval))
+
+
+def _line(interval: tuple[Number, Number] | None, scale: Scale, class_: str) -> Markup:
+    low, high = interval or (None, None)
+    if low is None or high is None:
+        return Markup("")
+    return span_line(scale.at(low), scale.at(high), 13, class_)
+
+
+def _mark(kind: str, value: Number, scale: Scale) -> Markup:
+    return Markup("") if value is None else mark(kind, scale.at(value), 13)
+
+
+def _text(panel: OutcomePanel, value: Number, interval: tuple[Number, Number]) -> str:
+    return f"{outcome_amount(panel, value)} ({outcome_interval(panel, interval)})"
+
+
+def _value_cell(panel: OutcomePanel, value: Number, stderr: Number) -> TableCell:
+    cell = share_cell(value) if panel.is_share else number_cell(value)
+    return (
+        cell
+        if stderr is None
+        else replace(cell, text=f"{cell.text} ± {outcome_amount(panel, stderr)}")
+    )
+
+
+def _forest_table(panel: OutcomePanel, percent: str) -> PageTable:
+    columns = (
+        "Source",
+        "Estimate",
+        "Standard error",
+        f"{percent} from",
+        f"{percent} to",
+        "Images",
+        "Share of the target it sees",
+    )
+
+    def cells(
+        name: str, value: Number, stderr: Number, ends: tuple[Number, Number] | None
+    ) -> list[TableCell]:
+        return [
+            name_cell(name),
+            TableCell(outcome_amount(panel, value), value),
+            error_cell(stderr, lambda error: outcome_amount(panel, error)),
+            *(TableCell(outcome_amount(panel, end), end) for end in ends or (None, None)),
+        ]
+
+    rows = [
+        [
+            *cells(row.name, row.value, row.stderr, row.interval),
+            count_cell(row.images),
+            share_cell(row.share),
+        ]
+        for row in panel.by_source
+    ]
+    last = [count_cell(None), share_cell(None)]
+    rows.append([*cells(AGREED, panel.value, panel.stderr, panel.agreed), *last])
+    rows.append([*cells(NEW_SOURCE, None, None, panel.new_source), *last])
+    return table(f"By source: {panel.outcome}", columns, rows).without_empty()
