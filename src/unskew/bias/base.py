@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError, DataError, did_you_mean, first_few
+from unskew.errors import ConfigError, DataError, did_you_mean, first_few, wrong_option
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.records.arrays import Randomness, seed_of
 from unskew.records.design_weights import add_design
@@ -261,10 +261,8 @@ class Bias(ABC):
                 value=type(pool).__name__,
             )
         if target is not None and not isinstance(target, Target):
-            raise ConfigError(
-                f"target is an unskew.Target, such as Target.margins({{…}}); got {target!r}.",
-                option="target",
-                value=repr(target),
+            raise wrong_option(
+                "target is an unskew.Target, such as Target.margins({…})", target=target
             )
         return fit_parts(self, self.parts, pool, target, seed=seed_of(rng))
 

@@ -15,7 +15,7 @@ from unskew.bias.features import FeatureMap, is_number, read_feature_columns
 from unskew.bias.fit_rows import agree_on_copies, name_ranks, split_folds
 from unskew.bias.likelihood import LogLinearProblem, fit_log_linear, own_means
 from unskew.bias.tilt import SMALLEST_RIDGE, FittedTilt, find_reference_source
-from unskew.errors import ConfigError, did_you_mean
+from unskew.errors import ConfigError, wrong_option
 from unskew.records import Floats, Ints
 from unskew.records.levels import level_text
 from unskew.solve.profile_likelihood import LinearDerivative
@@ -74,19 +74,14 @@ class Propensity(Bias):
         if self.reference is not None:
             object.__setattr__(self, "reference", level_text(self.reference))
         if not is_number(self.folds) or self.folds < 2 or self.folds != int(self.folds):
-            raise ConfigError(
-                "folds is the number of parts for cross-fitting, a whole number of at least 2; "
-                f"got {self.folds!r}.",
-                option="folds",
-                value=self.folds,
+            raise wrong_option(
+                "folds is the number of parts for cross-fitting, a whole number of at least 2",
+                folds=self.folds,
                 limit=2,
             )
         if not is_number(self.floor) or not 0.0 < self.floor < 0.5:
-            raise ConfigError(
-                "floor is the smallest chance that a classifier may give, above 0; got "
-                f"{self.floor!r}.",
-                option="floor",
-                value=self.floor,
+            raise wrong_option(
+                "floor is the smallest chance that a classifier may give, above 0", floor=self.floor
             )
         self._check_classifier()
 
@@ -96,12 +91,10 @@ class Propensity(Bias):
             and ":" not in self.classifier
             and self.classifier not in _NAMED
         ):
-            raise ConfigError(
+            raise wrong_option(
                 f"classifier is one of {', '.join(_NAMED)}, a scikit-learn classifier, or "
-                f"module:function; got {self.classifier!r}."
-                f"{did_you_mean(self.classifier, _NAMED)}",
-                option="classifier",
-                value=self.classifier,
+                "module:function",
+                classifier=self.classifier,
                 allowed=list(_NAMED),
             )
         if isinstance(self.classifier, type):

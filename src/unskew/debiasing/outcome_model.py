@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.bias.features import FeatureMap, expand_features, learn_column
-from unskew.errors import ConfigError, DataError, first_few
+from unskew.errors import ConfigError, DataError, first_few, wrong_option
 from unskew.learn.sklearn_fit import fit_positive_rows
 from unskew.records import Floats, Ints, Weights
 from unskew.records.arrays import Randomness, seed_of
@@ -234,10 +234,8 @@ def _stacked(tables: Sequence[pd.DataFrame], names: Sequence[str]) -> pd.DataFra
 
 def _check_learner(learner: Any, value_m: Floats) -> None:
     if not hasattr(learner, "fit"):
-        raise ConfigError(
-            f"the learner must be a scikit-learn estimator; got {type(learner).__name__}.",
-            option="learner",
-            value=type(learner).__name__,
+        raise wrong_option(
+            "the learner must be a scikit-learn estimator", learner=type(learner).__name__
         )
     if _is_classifier(learner) and not np.isin(value_m, [0.0, 1.0]).all():
         raise ConfigError(

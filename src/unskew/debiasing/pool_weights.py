@@ -13,7 +13,13 @@ import numpy.typing as npt
 
 from unskew.debiasing.fitted_weights import weigh_fitted
 from unskew.debiasing.train_fit import SplitOutcome, TrainFit, masses_text
-from unskew.errors import ConfigError, DataError, UnskewError, UnskewWarning, first_few
+from unskew.errors import (
+    DataError,
+    UnskewError,
+    UnskewWarning,
+    first_few,
+    wrong_option,
+)
 from unskew.records import Floats, Ints, Pool, Target, Weights
 from unskew.records.arrays import Randomness, seed_of
 from unskew.records.levels import level_text
@@ -108,22 +114,12 @@ def _check_arguments(pool: object, bias: object, target: object, max_uncovered: 
             value=type(pool).__name__,
         )
     if not isinstance(bias, AnyBias):
-        raise ConfigError(
-            f"bias is a bias model such as unskew.bias.Strata('label'); got {bias!r}.",
-            option="bias",
-            value=repr(bias),
-        )
+        raise wrong_option("bias is a bias model such as unskew.bias.Strata('label')", bias=bias)
     if target is not None and not isinstance(target, Target):
-        raise ConfigError(
-            f"target is an unskew.Target, such as Target.margins({{…}}); got {target!r}.",
-            option="target",
-            value=repr(target),
-        )
+        raise wrong_option("target is an unskew.Target, such as Target.margins({…})", target=target)
     if not 0.0 < max_uncovered <= 1.0:
-        raise ConfigError(
-            f"max_uncovered is a share above 0 and at most 1; got {max_uncovered!r}.",
-            option="max_uncovered",
-            value=max_uncovered,
+        raise wrong_option(
+            "max_uncovered is a share above 0 and at most 1", max_uncovered=max_uncovered
         )
 
 

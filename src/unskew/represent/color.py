@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError, DataError
+from unskew.errors import DataError, wrong_option
 from unskew.records.arrays import Floats
 from unskew.represent.base import REDUCED_SIDE, Needs, Pixels, Representation, column_names
 from unskew.represent.decode import reduce_images
@@ -32,10 +32,8 @@ def border_hsv(images: Pixels, width: int = 2) -> Floats:
     """
     images = check_pixels(images)
     if width < 1:
-        raise ConfigError(
-            f"the width of a border is a whole number of pixels, at least 1; got {width!r}.",
-            option="width",
-            value=width,
+        raise wrong_option(
+            "the width of a border is a whole number of pixels, at least 1", width=width
         )
     return _mean_hsv_at(images, _border(images.shape[1], images.shape[2], width))
 
@@ -90,10 +88,8 @@ class BorderHsv(Representation):
 
     def __post_init__(self) -> None:
         if type(self.width) is not int or self.width < 1:
-            raise ConfigError(
-                f"border_hsv: width is a whole number of pixels, at least 1; got {self.width!r}.",
-                option="width",
-                value=self.width,
+            raise wrong_option(
+                "border_hsv: width is a whole number of pixels, at least 1", width=self.width
             )
 
     @property

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError, ImageError, UnskewError
+from unskew.errors import ImageError, UnskewError, wrong_option
 from unskew.records.pool import RawImage
 from unskew.represent.base import REDUCED_SIDE, Header, Pixels
 
@@ -88,10 +88,8 @@ def reduce_images(images: Pixels, side: int = REDUCED_SIDE) -> Pixels:
 def reduction_factor(width: int, height: int, side: int) -> int:
     """Return the largest power of two f with ⌈min(width, height)/f⌉ ≥ side; 1 for small images."""
     if side < 2:
-        raise ConfigError(
-            f"the side of a reduced copy is a whole number of at least 2 pixels; got {side!r}.",
-            option="side",
-            value=side,
+        raise wrong_option(
+            "the side of a reduced copy is a whole number of at least 2 pixels", side=side
         )
     factor = 1
     while -(-min(width, height) // (2 * factor)) >= side:

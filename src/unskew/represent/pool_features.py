@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.engine.progress import show_progress
-from unskew.errors import ConfigError, DataError, no_image_left, too_many_unreadable
+from unskew.errors import DataError, no_image_left, too_many_unreadable, wrong_option
 from unskew.records import Pool
 from unskew.records.pool import JoinedImages
 from unskew.records.pool_table import ROLES
@@ -244,17 +244,13 @@ def _check(
             "there is no pool whose images could be represented; got an empty sequence.", count=0
         )
     if not 0.0 <= tolerance <= 1.0:
-        raise ConfigError(
-            "tolerance is the share of images that may be unusable, from 0 to 1; got "
-            f"{tolerance!r}.",
-            option="tolerance",
-            value=tolerance,
+        raise wrong_option(
+            "tolerance is the share of images that may be unusable, from 0 to 1",
+            tolerance=tolerance,
         )
     if max_pixels is not None and max_pixels < 1:
-        raise ConfigError(
-            f"max_pixels is a number of pixels, or None for no limit; got {max_pixels!r}.",
-            option="max_pixels",
-            value=max_pixels,
+        raise wrong_option(
+            "max_pixels is a number of pixels, or None for no limit", max_pixels=max_pixels
         )
     for pool in pools:
         if pool.images is None:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError, DataError
+from unskew.errors import DataError, wrong_option
 from unskew.records.pool import ChosenImages, Images, JoinedImages
 from unskew.represent.base import Representation
 from unskew.represent.decode import pillow_unlimited
@@ -381,11 +381,10 @@ def count_jobs(jobs: int | None) -> int:
             else os.cpu_count() or 1
         )
     if type(jobs) is not int or jobs < 1:
-        raise ConfigError(
+        raise wrong_option(
             "jobs is the number of cores to use, a whole number of at least 1, or None for all "
-            f"processors; got {jobs!r}.",
-            option="jobs",
-            value=jobs,
+            "processors",
+            jobs=jobs,
         )
     return jobs
 

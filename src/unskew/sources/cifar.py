@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError, DataError, did_you_mean, first_few
+from unskew.errors import ConfigError, DataError, first_few, wrong_option
 from unskew.records import Pool
 from unskew.records.pool import JoinedImages
 from unskew.records.pool_table import pool_of_images
@@ -70,18 +70,15 @@ def read_cifar(
     import pandas as pd
 
     if split is not None and split not in _SPLITS:
-        raise ConfigError(
-            "split of CIFAR is 'train' or 'test', or left out for both; got "
-            f"{split!r}.{did_you_mean(split, _SPLITS)}",
-            option="split",
-            value=split,
+        raise wrong_option(
+            "split of CIFAR is 'train' or 'test', or left out for both",
+            split=split,
             allowed=list(_SPLITS),
         )
     if label not in (None, "class", "superclass"):
-        raise ConfigError(
-            f"label of CIFAR is 'class' or 'superclass'; got {label!r}.",
-            option="label",
-            value=label,
+        raise wrong_option(
+            "label of CIFAR is 'class' or 'superclass'",
+            label=label,
             allowed=["class", "superclass"],
         )
     paths: Mapping[Any, Any] = place if isinstance(place, Mapping) else {None: place}

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.special
 
-from unskew.errors import ConfigError, DataError
+from unskew.errors import DataError, wrong_option
 from unskew.records import Floats, Ints
 from unskew.records.arrays import is_missing
 from unskew.records.target import THE_TARGET
@@ -298,22 +298,19 @@ def _check_weight(weight: npt.ArrayLike) -> Floats:
 
 def _check_factor(factor: Any) -> float:
     if not isinstance(factor, int | float | np.number) or not factor >= 1.0:
-        raise ConfigError(
+        raise wrong_option(
             "factor is by how much selection may differ from the model, at least 1 (such as 1.5 "
-            f"or 2); got {factor!r}.",
-            option="factor",
-            value=factor,
+            "or 2)",
+            factor=factor,
         )
     return float(factor)
 
 
 def _check_threshold(threshold: Any) -> float:
     if not isinstance(threshold, int | float | np.number) or not math.isfinite(threshold):
-        raise ConfigError(
-            "threshold is the value at which a conclusion turns, a finite number; got "
-            f"{threshold!r}.",
-            option="threshold",
-            value=threshold,
+        raise wrong_option(
+            "threshold is the value at which a conclusion turns, a finite number",
+            threshold=threshold,
         )
     return float(threshold)
 
