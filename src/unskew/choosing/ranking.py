@@ -18,6 +18,7 @@ from unskew.choosing.target_distance import known_facts, restricted_facts
 from unskew.errors import DataError, wrong_option
 from unskew.records import Pool, Target
 from unskew.records.arrays import Randomness, seed_of
+from unskew.records.pool_table import require_inputs
 
 if TYPE_CHECKING:
     from unskew.bias.base import Bias
@@ -106,17 +107,9 @@ def choose_bias(
 def _check_arguments(
     pool: Pool, target: Target | None, facts: Sequence[Target], folds: Any
 ) -> None:
-    if not isinstance(pool, Pool):
-        raise DataError(
-            f"choose_bias takes a Pool; got {type(pool).__name__}. Make one with Pool.from_frame "
-            "or Pool.from_arrays.",
-            option="pool",
-            value=type(pool).__name__,
-        )
+    require_inputs("choose_bias", pool, target)
     if isinstance(facts, Target) or any(not isinstance(fact, Target) for fact in facts):
         raise wrong_option("facts is a list of unskew.Target", facts=facts)
-    if target is not None and not isinstance(target, Target):
-        raise wrong_option("target is an unskew.Target, such as Target.margins({…})", target=target)
     if not isinstance(folds, int | np.integer) or folds < 2:
         raise wrong_option(
             "folds is the number of parts that are left out in turn, a whole number of at least 2",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.bias.features import FeatureMap, expand_features, learn_column
+from unskew.engine.threads import one_openmp_thread
 from unskew.errors import ConfigError, DataError, first_few, wrong_option
 from unskew.learn.sklearn_fit import fit_positive_rows
 from unskew.records import Floats, Ints, Weights
@@ -114,7 +114,7 @@ def predict_outcome(
     used = np.flatnonzero(is_used_n)
     tables = [frame.iloc[used], *([] if sample is None else [sample])]
     fold_m = _folds(frame.iloc[used], names, folds, seed_of(rng))
-    with _few_threads(used.size):
+    with one_openmp_thread(used.size < _WORTH_THREADS):
         candidates = [
             _cross_fit(estimator, X, value_n[used], weights.weight[used], fold_m)
             for estimator, X in _candidates(learner, tables, names, value_n[used])
@@ -217,13 +217,6 @@ def _candidates(
             ),
             plain,
         )
-
-
-def _few_threads(n_rows: int) -> AbstractContextManager[Any]:
-    """Limit the threads of boosting on little data, where they wait for one another."""
-    from threadpoolctl import threadpool_limits
-
-    return threadpool_limits(1, user_api="openmp") if n_rows < _WORTH_THREADS else nullcontext()
 
 
 def _stacked(tables: Sequence[pd.DataFrame], names: Sequence[str]) -> pd.DataFrame:

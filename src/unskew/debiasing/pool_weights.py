@@ -23,6 +23,7 @@ from unskew.errors import (
 from unskew.records import Floats, Ints, Pool, Target, Weights
 from unskew.records.arrays import Randomness, seed_of
 from unskew.records.levels import level_text
+from unskew.records.pool_table import require_inputs
 from unskew.solve.options import SolverOptions, read_options, shows_options
 from unskew.splits.assignment import check_splits
 from unskew.splits.folds import unit_codes
@@ -106,17 +107,9 @@ def debias(
 def _check_arguments(pool: object, bias: object, target: object, max_uncovered: float) -> None:
     from unskew.bias.base import Bias as AnyBias
 
-    if not isinstance(pool, Pool):
-        raise DataError(
-            f"debias takes a Pool; got {type(pool).__name__}. Make one with Pool.from_frame or "
-            "Pool.from_arrays.",
-            option="pool",
-            value=type(pool).__name__,
-        )
+    require_inputs("debias", pool, target)
     if not isinstance(bias, AnyBias):
         raise wrong_option("bias is a bias model such as unskew.bias.Strata('label')", bias=bias)
-    if target is not None and not isinstance(target, Target):
-        raise wrong_option("target is an unskew.Target, such as Target.margins({…})", target=target)
     if not 0.0 < max_uncovered <= 1.0:
         raise wrong_option(
             "max_uncovered is a share above 0 and at most 1", max_uncovered=max_uncovered

@@ -92,7 +92,7 @@ def _check_there(path: Path) -> None:
         raise DataError(
             f"{str(path)!r} cannot be read: {error.strerror or error}.", path=str(path)
         ) from None
-    if there and not _is_text(os.path.abspath(path)):
+    if there and not is_text(os.path.abspath(path)):
         raise DataError(
             f"the name of {os.fsencode(path)!r} is not UTF-8, so no configuration can name it. "
             "Rename it, or link to it.",
@@ -102,7 +102,8 @@ def _check_there(path: Path) -> None:
         raise ConfigError(f"there is no folder or file {str(path)!r}.{_near(path)}", path=str(path))
 
 
-def _is_text(path: str) -> bool:
+def is_text(path: str) -> bool:
+    """Tell whether a path is UTF-8, so that a configuration can name it."""
     try:
         path.encode("utf-8")
     except UnicodeEncodeError:
