@@ -46,9 +46,9 @@ class Images(ABC):
         An image that cannot be read is an `unskew.errors.ImageError` with the reason.
         """
 
-    @abstractmethod
     def take(self, rows: Ints) -> Images:
         """Return the images of these rows, in this order."""
+        return ChosenImages(self, np.asarray(rows, dtype=np.int64))
 
     def place(self, row: int) -> str | None:
         """Return the file that holds the image of that row, or None.
@@ -77,9 +77,6 @@ class JoinedImages(Images):
     def place(self, row: int) -> str | None:
         part, at = self._find(row)
         return part.place(at)
-
-    def take(self, rows: Ints) -> Images:
-        return ChosenImages(self, np.asarray(rows, dtype=np.int64))
 
 
 class ChosenImages(Images):

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from unskew.errors import ConfigError, DataError, did_you_mean, first_few
+from unskew.errors import ConfigError, DataError, first_few
 from unskew.sources.column_guessing import common_columns
+from unskew.sources.files import near_names
 
 _TABLES = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
 _ARCHIVES = (".tar.gz", ".tgz", ".tar")
@@ -99,7 +100,9 @@ def _check_there(path: Path) -> None:
             path=str(path),
         )
     if not there:
-        raise ConfigError(f"there is no folder or file {str(path)!r}.{_near(path)}", path=str(path))
+        raise ConfigError(
+            f"there is no folder or file {str(path)!r}.{near_names(str(path))}", path=str(path)
+        )
 
 
 def is_text(path: str) -> bool:
@@ -219,10 +222,3 @@ def _has_files(folder: Path) -> bool:
 
 def _has_metadata(folder: Path) -> bool:
     return any((folder / name).is_file() for name in ("metadata.csv", "metadata.jsonl"))
-
-
-def _near(path: Path) -> str:
-    try:
-        return did_you_mean(path.name, os.listdir(path.parent))
-    except OSError:
-        return ""
