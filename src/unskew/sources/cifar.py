@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, first_few, wrong_option
 from unskew.records import Pool
+from unskew.records.arrays import Ints
 from unskew.records.pool import JoinedImages
 from unskew.records.pool_table import pool_of_images
 from unskew.sources.arrays import ArrayImages
@@ -36,7 +37,7 @@ class _Part:
     """The images of one split, (n, 32, 32, 3), and every image's code in each naming of classes."""
 
     images: npt.NDArray[np.uint8]
-    codes: Mapping[str, npt.NDArray[np.int64]]
+    codes: Mapping[str, Ints]
 
 
 def read_cifar(
@@ -183,7 +184,7 @@ def _read_part(
 
 def _read_pickled(
     content: bytes, data: str, user_path: str
-) -> tuple[npt.NDArray[np.uint8], dict[str, npt.NDArray[np.int64]]]:
+) -> tuple[npt.NDArray[np.uint8], dict[str, Ints]]:
     batch = load_arrays(content, user_path)
     keys = _CODES[data]
     missing = [key for key in ("data", *keys.values()) if key not in batch]
@@ -213,7 +214,7 @@ def _read_pickled(
 
 def _read_binary(
     content: bytes, data: str, user_path: str
-) -> tuple[npt.NDArray[np.uint8], dict[str, npt.NDArray[np.int64]]]:
+) -> tuple[npt.NDArray[np.uint8], dict[str, Ints]]:
     namings = ("class",) if data == "cifar-10" else ("superclass", "class")
     width = len(namings) + _PIXELS
     if not content or len(content) % width:

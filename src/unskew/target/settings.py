@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Pool, Target
+from unskew.records.arrays import Bools
 from unskew.records.levels import level_text
 from unskew.records.target import THE_TARGET
 from unskew.target.building import (
@@ -74,9 +74,7 @@ def _reference(target: Target) -> list[str]:
     return sentences
 
 
-def labels_lacking(
-    frame: pd.DataFrame, is_reference: npt.NDArray[np.bool_] | None, which: str
-) -> str:
+def labels_lacking(frame: pd.DataFrame, is_reference: Bools | None, which: str) -> str:
     """Say that the reference has no labels, or how many of its images have none; "" otherwise.
 
     ``is_reference`` marks its rows of the table; None: all.

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, first_few
-from unskew.records import Floats, Ints, Weights
+from unskew.records import Bools, Floats, Ints, Weights
 from unskew.target.raking import sweep_margins
 from unskew.target.tilting import Gap, TiltSolution, smallest_conflict, tilt_to_zero
 from unskew.weigh.effective_size import effective_size
@@ -189,12 +189,12 @@ def read_weight(weights: Weights | npt.ArrayLike) -> Floats:
     return share_n
 
 
-def _keep(weight_n: Floats, margins: Sequence[KnownMargin]) -> npt.NDArray[np.bool_]:
+def _keep(weight_n: Floats, margins: Sequence[KnownMargin]) -> Bools:
     """Find (n,) images that may have a positive weight.
 
     It was positive, and no level of theirs has mass 0.
     """
-    keep_n: npt.NDArray[np.bool_] = weight_n > 0
+    keep_n: Bools = weight_n > 0
     for margin in margins:
         keep_n = keep_n & (margin.mass_l[margin.code] > 0)
     for margin in margins:
@@ -206,7 +206,7 @@ def _keep(weight_n: Floats, margins: Sequence[KnownMargin]) -> npt.NDArray[np.bo
 
 def _collapse(
     weight_n: Floats,
-    keep_n: npt.NDArray[np.bool_],
+    keep_n: Bools,
     margins: Sequence[KnownMargin],
     means: Sequence[KnownMean],
 ) -> tuple[Floats, Ints, Ints]:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConvergenceError, DataError
-from unskew.records import Floats, Weights
+from unskew.records import Floats, Ints, Weights
 from unskew.records.arrays import is_missing
 from unskew.records.levels import find_positions, list_ids
 from unskew.solve.methods import Solved, solve_prepared, with_exact_hessian
@@ -95,7 +95,7 @@ def solve_weights(
 def weigh_solved(
     solved: Solved,
     ids: npt.NDArray[Any],
-    groups: tuple[npt.NDArray[np.int64], npt.NDArray[Any]] | None = None,
+    groups: tuple[Ints, npt.NDArray[Any]] | None = None,
     design_n: Floats | None = None,
 ) -> Weights:
     """Compute the weights of a solve with the verdict on its links, without a warning.
@@ -176,7 +176,7 @@ def _ids(omega: Any, id: Any, n: int) -> npt.NDArray[Any]:
     return ids
 
 
-def group_codes(group: Any, n: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+def group_codes(group: Any, n: int) -> tuple[Ints, npt.NDArray[Any]]:
     """Return the code of every image's group, and the names of the groups."""
     array = np.asarray(group)
     if array.shape != (n,):
