@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unskew.errors import DataError, did_you_mean, first_few, wrong_option
+from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Pool, Target
 from unskew.records.design_weights import (
     DESIGN_WEIGHT,
@@ -213,7 +213,11 @@ def require_inputs(reader: str, pool: object, target: object = None) -> None:
             value=type(pool).__name__,
         )
     if target is not None and not isinstance(target, Target):
-        raise wrong_option("target is an unskew.Target, such as Target.margins({…})", target=target)
+        raise ConfigError(
+            f"target is an unskew.Target, such as Target.margins({{…}}); got {target!r}.",
+            option="target",
+            value=repr(target),
+        )
 
 
 def check_image_count(pool: Pool) -> None:
