@@ -23,6 +23,9 @@ _CHOICES = {
 }
 
 
+OPTIONS = ("bins", "outside", "missing", "unit", "uncovered")
+
+
 class TargetOptions(TypedDict, total=False):
     """The options of every target made of masses; see `Target`."""
 
@@ -129,14 +132,13 @@ def _read_holdout(holdout: Any) -> float:
 
 def read_target_options(by: tuple[str, ...], options: Mapping[str, Any]) -> dict[str, Any]:
     """Check the options of a target of masses; return the fields of `Target` that they fill."""
-    known = ("bins", "outside", "missing", "unit", "uncovered")
     for option in options:
-        if option not in known:
+        if option not in OPTIONS:
             raise ConfigError(
                 f"a target has no option {option!r}; it has "
-                f"{first_few(known)}.{did_you_mean(option, known)}",
+                f"{first_few(OPTIONS)}.{did_you_mean(option, OPTIONS)}",
                 option=option,
-                allowed=list(known),
+                allowed=list(OPTIONS),
             )
     per_attribute = {
         option: _by_attribute(option, options.get(option), by)
