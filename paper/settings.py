@@ -288,11 +288,11 @@ class BothBiases(Background):
     rarest: float = 0.05
 
     @property
-    def key(self) -> str:
+    def key(self) -> str:  # type: ignore[override]
         return f"both-{self.sizes[1]}"
 
     @property
-    def title(self) -> str:
+    def title(self) -> str:  # type: ignore[override]
         return (
             f"bright vehicles, dark animals and classes in falling shares, {self.sizes[0]:,} + "
             f"{self.sizes[1]:,} unbiased"

@@ -11,6 +11,8 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -134,6 +136,24 @@ def did_you_mean(word: object, known: Iterable[object]) -> str:
     """Return `` Did you mean 'label'?``, or nothing."""
     near = difflib.get_close_matches(str(word), [str(name) for name in known], n=1)
     return f" Did you mean {near[0]!r}?" if near else ""
+
+
+def wrong_option(
+    rule: str, hint: str = "", *, limit: Any = None, allowed: Any = None, **option: Any
+) -> ConfigError:
+    """Say what an option may be, and what it is: ``wrong_option("n is above 0", n=-1)``.
+
+    ``limit`` and ``allowed`` become facts; of allowed names the nearest is suggested.
+    """
+    ((name, value),) = option.items()
+    is_plain = isinstance(value, str | int | float | list | tuple | Mapping | np.generic | None)
+    facts = {"option": name, "value": value if is_plain else repr(value)}
+    if limit is not None:
+        facts["limit"] = limit
+    if allowed is not None:
+        facts["allowed"] = allowed
+        hint = did_you_mean(value, allowed) or hint
+    return ConfigError(f"{rule}; got {value!r}.{hint}", **facts)
 
 
 def no_rows() -> DataError:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError, DataError, did_you_mean, first_few
+from unskew.errors import ConfigError, did_you_mean, first_few
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.records.arrays import Randomness, seed_of
 from unskew.records.design_weights import add_design
 from unskew.records.levels import level_text
+from unskew.records.pool_table import require_inputs
 from unskew.records.target import THE_TARGET
 
 if TYPE_CHECKING:
@@ -253,19 +254,7 @@ class Bias(ABC):
         """Learn from the pool what the model leaves open; c(z) comes from ``target`` if needed."""
         from unskew.bias.fitting import fit_parts
 
-        if not isinstance(pool, Pool):
-            raise DataError(
-                f"{type(self).__name__}.fit takes a Pool; got {type(pool).__name__}. Make one with "
-                "Pool.from_frame or Pool.from_arrays.",
-                option="pool",
-                value=type(pool).__name__,
-            )
-        if target is not None and not isinstance(target, Target):
-            raise ConfigError(
-                f"target is an unskew.Target, such as Target.margins({{…}}); got {target!r}.",
-                option="target",
-                value=repr(target),
-            )
+        require_inputs(f"{type(self).__name__}.fit", pool, target)
         return fit_parts(self, self.parts, pool, target, seed=seed_of(rng))
 
     @property

@@ -26,7 +26,7 @@ from unskew.bias.features import (
     read_feature_columns,
     read_numbers,
 )
-from unskew.errors import ConfigError, UnskewWarning, did_you_mean, first_few
+from unskew.errors import UnskewWarning, did_you_mean, first_few, wrong_option
 from unskew.records import Floats
 from unskew.records.levels import text_levels
 
@@ -64,11 +64,10 @@ class Box(Bias):
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", read_feature_columns(self.features))
         if not is_number(self.quantile) or not 0.0 <= self.quantile < 0.5:
-            raise ConfigError(
+            raise wrong_option(
                 "quantile is the share cut off at each end, from 0 (the article's min–max) to "
-                f"below 0.5; got {self.quantile!r}.",
-                option="quantile",
-                value=self.quantile,
+                "below 0.5",
+                quantile=self.quantile,
             )
 
     @property

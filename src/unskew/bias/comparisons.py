@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from unskew.bias.features import check_columns
 from unskew.bias.probe_functions import Column, read_column
 from unskew.errors import DataError, first_few
-from unskew.records import Ints
+from unskew.records import Bools, Ints
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +28,7 @@ class Comparison:
     alone : names of those that no comparison of more sources has: they are tested by themselves.
     """
 
-    sources: npt.NDArray[np.bool_] = field(repr=False)
+    sources: Bools = field(repr=False)
     columns: tuple[Column, ...]
     alone: tuple[str, ...]
 
@@ -77,7 +76,7 @@ def _is_within(pattern: tuple[bool, ...], other: tuple[bool, ...]) -> bool:
 
 
 def _notes(
-    name: str, has_k: npt.NDArray[np.bool_], lacking_k: Ints, count_k: Ints, names: Sequence[str]
+    name: str, has_k: Bools, lacking_k: Ints, count_k: Ints, names: Sequence[str]
 ) -> list[str]:
     if not lacking_k.any():
         return []

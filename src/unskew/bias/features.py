@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unskew.errors import ConfigError, DataError, UnskewWarning, did_you_mean, first_few
+from unskew.errors import (
+    ConfigError,
+    DataError,
+    UnskewWarning,
+    did_you_mean,
+    first_few,
+    wrong_option,
+)
 from unskew.records import Floats, Ints
 from unskew.records.levels import MISSING, level_text, text_levels
 
@@ -106,10 +113,8 @@ def read_feature_columns(features: Any) -> Any:
         return features
     names = tuple(features) if isinstance(features, Iterable) else (features,)
     if not all(isinstance(name, str) for name in names):
-        raise ConfigError(
-            f"features is a list of column names, such as ['brightness']; got {features!r}.",
-            option="features",
-            value=features,
+        raise wrong_option(
+            "features is a list of column names, such as ['brightness']", features=features
         )
     return names
 
@@ -304,10 +309,9 @@ def learn_features(
     """
     names = expand_features(frame, features)
     if degree not in (1, 2):
-        raise ConfigError(
-            f"degree is 1 (the features) or 2 (their squares and products, too); got {degree!r}.",
-            option="degree",
-            value=degree,
+        raise wrong_option(
+            "degree is 1 (the features) or 2 (their squares and products, too)",
+            degree=degree,
             allowed=[1, 2],
         )
     columns = tuple(learn_column(frame, name) for name in names)

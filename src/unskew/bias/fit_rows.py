@@ -11,13 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from unskew.bias.base import Bias, BiasData, Factor
 from unskew.bias.fitted import SAMPLE
 from unskew.bias.strata import Strata, find_cells, stratify_for
 from unskew.errors import ConfigError, DataError, first_few, impossible_origin
-from unskew.records import Floats, Ints, Pool, Target
+from unskew.records import Bools, Floats, Ints, Pool, Target
 from unskew.records.content_keys import Keys, content_keys
 from unskew.records.design_weights import DESIGN_WEIGHT, scale_design_weights
 from unskew.records.levels import codes_or_alone
@@ -128,7 +127,7 @@ def _rows_of_pool(pool: Pool, reference: str | None, holdout: float, seed: int) 
     return FitRows(data, row, judge, left_out)
 
 
-def _counting(pool: Pool) -> tuple[npt.NDArray[np.bool_], dict[str, int]]:
+def _counting(pool: Pool) -> tuple[Bools, dict[str, int]]:
     """Tell (n,) which images count, and how many their design weight leaves out."""
     if pool.design_weight is None:
         return np.ones(len(pool), dtype=np.bool_), {}
@@ -315,7 +314,7 @@ def exclude_rows(rows: FitRows, factor: Factor, part: Bias) -> FitRows:
     return _kept(replace(rows, left_out=left_out), keep_r)
 
 
-def _kept(rows: FitRows, keep_r: npt.NDArray[np.bool_]) -> FitRows:
+def _kept(rows: FitRows, keep_r: Bools) -> FitRows:
     if keep_r.all():
         return rows
     data = rows.data

@@ -8,14 +8,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.bias.feature_flags import uncovered_levels
 from unskew.bias.features import expand_features
 from unskew.bias.strata import FittedStrata, describe_strata
 from unskew.errors import DataError, first_few
-from unskew.records import Floats, Ints, Pool, Target
+from unskew.records import Bools, Floats, Ints, Pool, Target
 from unskew.records.design_weights import add_design
 from unskew.records.target import THE_TARGET
 from unskew.solve.profile_likelihood import Profile
@@ -85,7 +84,7 @@ class FittedBias:
         )
 
     @cached_property
-    def is_reference_r(self) -> npt.NDArray[np.bool_]:
+    def is_reference_r(self) -> Bools:
         """(R,) which rows of the fit are images of the target: its sample's, or a source's."""
         names, reference = self.data.names, self.data.reference
         named = {part.reference_source for part in self.model.parts} - {None}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,7 +14,8 @@ from unskew.bias.features import FeatureMap, is_number, read_feature_columns
 from unskew.bias.fit_rows import agree_on_copies, name_ranks, split_folds
 from unskew.bias.likelihood import LogLinearProblem, fit_log_linear, own_means
 from unskew.bias.tilt import SMALLEST_RIDGE, FittedTilt, find_reference_source
-from unskew.errors import ConfigError, did_you_mean
+from unskew.engine.threads import one_openmp_thread
+from unskew.errors import ConfigError, wrong_option
 from unskew.records import Floats, Ints
 from unskew.records.levels import level_text
 from unskew.solve.profile_likelihood import LinearDerivative
@@ -74,19 +74,14 @@ class Propensity(Bias):
         if self.reference is not None:
             object.__setattr__(self, "reference", level_text(self.reference))
         if not is_number(self.folds) or self.folds < 2 or self.folds != int(self.folds):
-            raise ConfigError(
-                "folds is the number of parts for cross-fitting, a whole number of at least 2; "
-                f"got {self.folds!r}.",
-                option="folds",
-                value=self.folds,
+            raise wrong_option(
+                "folds is the number of parts for cross-fitting, a whole number of at least 2",
+                folds=self.folds,
                 limit=2,
             )
         if not is_number(self.floor) or not 0.0 < self.floor < 0.5:
-            raise ConfigError(
-                "floor is the smallest chance that a classifier may give, above 0; got "
-                f"{self.floor!r}.",
-                option="floor",
-                value=self.floor,
+            raise wrong_option(
+                "floor is the smallest chance that a classifier may give, above 0", floor=self.floor
             )
         self._check_classifier()
 
@@ -96,12 +91,10 @@ class Propensity(Bias):
             and ":" not in self.classifier
             and self.classifier not in _NAMED
         ):
-            raise ConfigError(
+            raise wrong_option(
                 f"classifier is one of {', '.join(_NAMED)}, a scikit-learn classifier, or "
-                f"module:function; got {self.classifier!r}."
-                f"{did_you_mean(self.classifier, _NAMED)}",
-                option="classifier",
-                value=self.classifier,
+                "module:function",
+                classifier=self.classifier,
                 allowed=list(_NAMED),
             )
         if isinstance(self.classifier, type):
@@ -149,7 +142,7 @@ class Propensity(Bias):
         models, log_rk = [], np.zeros((phi_rd.shape[0], data.n_sources))
         if not self.has_offset:
             self._make_classifier(data.seed)  # the limit of threads binds libraries that are loaded
-        with _few_threads(phi_rd.shape[0]):
+        with one_openmp_thread(phi_rd.shape[0] < _WORTH_THREADS):
             for at, (train, test) in enumerate(split_folds(data, self.folds)):
                 before = warm.models[at] if warm is not None and at < len(warm.models) else None
                 model = self._train(data, phi_rd, log_offset_rk, train, reference, before)
@@ -257,16 +250,6 @@ def _train_logistic(
     )
     begin = None if before is None else before.theta_kd
     return _Logistic(fit_log_linear(problem, begin, data.seed).theta)
-
-
-def _few_threads(n_rows: int) -> AbstractContextManager[Any]:
-    """Limit the threads of boosting on little data, where they wait for one another.
-
-    That takes a hundred times as long on a busy machine.
-    """
-    from threadpoolctl import threadpool_limits
-
-    return threadpool_limits(1, user_api="openmp") if n_rows < _WORTH_THREADS else nullcontext()
 
 
 def _with_cells(phi_bd: Floats, cell_b: Ints, n_cells: int) -> Floats:

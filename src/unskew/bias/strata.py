@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
-from unskew.errors import ConfigError, DataError, UnskewWarning, first_few
+from unskew.errors import ConfigError, DataError, UnskewWarning, first_few, wrong_option
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.records.levels import text_levels
 from unskew.splits.folds import unit_codes
@@ -59,11 +59,7 @@ class Strata(Bias):
         if by is not None:
             names = tuple(by) if isinstance(by, Iterable) and not isinstance(by, str) else (by,)
             if not names or not all(isinstance(name, str) for name in names):
-                raise ConfigError(
-                    f"by is the name of an attribute, or a list of names; got {by!r}.",
-                    option="by",
-                    value=by,
-                )
+                raise wrong_option("by is the name of an attribute, or a list of names", by=by)
             object.__setattr__(self, "by", names)
         if bins is not None:
             if not isinstance(bins, Mapping):
@@ -72,11 +68,9 @@ class Strata(Bias):
                     if self.columns
                     else "{'age': [0, 40, 60, 75]}"
                 )
-                raise ConfigError(
-                    f"bins says for each numeric attribute where it is cut, such as {example}; got "
-                    f"{bins!r}.",
-                    option="bins",
-                    value=bins,
+                raise wrong_option(
+                    f"bins says for each numeric attribute where it is cut, such as {example}",
+                    bins=bins,
                 )
             object.__setattr__(
                 self, "bins", {name: check_edges(name, edges) for name, edges in bins.items()}

@@ -12,7 +12,7 @@ import numpy as np
 from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.bias.known import entry_text, name_sources, order_by_source, read_function
 from unskew.bias.schema import names_function
-from unskew.errors import ConfigError, DataError, first_few
+from unskew.errors import ConfigError, DataError, first_few, wrong_option
 from unskew.records import Floats
 from unskew.records.target import THE_TARGET
 
@@ -47,11 +47,9 @@ class Subpopulation(Bias):
 
     def __post_init__(self) -> None:
         if not isinstance(self.queries, Mapping):
-            raise ConfigError(
-                f"queries is a table {{source: query}}, such as {{'night': 'hour > 20', 'any': "
-                f"'all'}}; got {self.queries!r}.",
-                option="queries",
-                value=repr(self.queries),
+            raise wrong_option(
+                "queries is a table {source: query}, such as {'night': 'hour > 20', 'any': 'all'}",
+                queries=self.queries,
             )
         object.__setattr__(self, "queries", name_sources(self.queries, "queries"))
 
@@ -132,11 +130,9 @@ def _check_queried(frame: pd.DataFrame, query: str, what: str) -> None:
 
 def _evaluated(frame: pd.DataFrame, query: str, what: str) -> Any:
     if "@" in query or "__" in query:
-        raise ConfigError(
-            f"{what} may use columns, numbers, texts and comparisons only, not '@' or '__'; got "
-            f"{query!r}.",
-            option="queries",
-            value=query,
+        raise wrong_option(
+            f"{what} may use columns, numbers, texts and comparisons only, not '@' or '__'",
+            queries=query,
         )
     try:
         return frame.eval(query, engine="python")

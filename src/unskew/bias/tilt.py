@@ -13,7 +13,7 @@ from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.bias.feature_flags import learn_flagged_features
 from unskew.bias.features import FeatureMap, is_number, read_feature_columns
 from unskew.bias.likelihood import LogLinearProblem, fit_log_linear
-from unskew.errors import ConfigError, UnskewWarning
+from unskew.errors import ConfigError, UnskewWarning, wrong_option
 from unskew.records import Floats
 from unskew.records.levels import level_text
 from unskew.solve.profile_likelihood import LinearDerivative
@@ -67,11 +67,7 @@ class Tilt(Bias):
         if self.reference is not None:
             object.__setattr__(self, "reference", level_text(self.reference))
         if not is_number(self.ridge) or not self.ridge >= 0:
-            raise ConfigError(
-                f"ridge is the strength of a penalty, 0 or more; got {self.ridge!r}.",
-                option="ridge",
-                value=self.ridge,
-            )
+            raise wrong_option("ridge is the strength of a penalty, 0 or more", ridge=self.ridge)
 
     @property
     def reference_source(self) -> str | None:

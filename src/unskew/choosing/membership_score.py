@@ -10,10 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from unskew.errors import DataError
-from unskew.records import Floats, Ints, Pool, Target
+from unskew.records import Bools, Floats, Ints, Pool, Target
 from unskew.records.arrays import log_sums
 from unskew.records.design_weights import DESIGN_WEIGHT, scale_design_weights
 from unskew.splits.folds import deal_folds, join_units, tell_copies, unit_codes
@@ -52,7 +51,7 @@ class Folds:
     unit: Ints = field(repr=False)
     fold: Ints = field(repr=False)
     n_folds: int
-    scored: npt.NDArray[np.bool_] = field(repr=False)
+    scored: Bools = field(repr=False)
     design: Floats | None = field(repr=False, default=None)
 
     def split(self) -> Iterator[tuple[Pool, Target | None, Ints]]:
@@ -183,7 +182,7 @@ def find_fold_units(frame: pd.DataFrame) -> Ints:
     return join_units(len(frame), unit_codes(frame), tell_copies(frame))
 
 
-def _in_scope(pool: Pool, target: Target | None, n_rows: int) -> npt.NDArray[np.bool_]:
+def _in_scope(pool: Pool, target: Target | None, n_rows: int) -> Bools:
     """Return (R,) whether the target gives mass to the image's stratum; True without masses."""
     scored = np.ones(n_rows, dtype=np.bool_)
     if target is not None and target.kind not in ("sample", "source"):
@@ -285,7 +284,7 @@ def _u(fitted: FittedBias) -> Floats:
     return np.asarray(np.log(fitted.data.size_k))
 
 
-def _rows_with_seen_levels(fitted: FittedBias, frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
+def _rows_with_seen_levels(fitted: FittedBias, frame: pd.DataFrame) -> Bools:
     """Return (n,) False where a categorical column or the stratum is unknown to the fit."""
     from unskew.bias.features import expand_features, is_numeric
 
@@ -303,7 +302,7 @@ def _rows_with_seen_levels(fitted: FittedBias, frame: pd.DataFrame) -> npt.NDArr
     return seen_n
 
 
-def _isin(column: pd.Series[Any], trained: pd.Series[Any]) -> npt.NDArray[np.bool_]:
+def _isin(column: pd.Series[Any], trained: pd.Series[Any]) -> Bools:
     from unskew.records.levels import text_levels
 
     known = set(text_levels(trained, str(trained.name))[0])
@@ -311,7 +310,7 @@ def _isin(column: pd.Series[Any], trained: pd.Series[Any]) -> npt.NDArray[np.boo
     return np.array([level in known for level in levels])[code_n]
 
 
-def _stratum_known(fitted: FittedBias, frame: pd.DataFrame) -> npt.NDArray[np.bool_]:
+def _stratum_known(fitted: FittedBias, frame: pd.DataFrame) -> Bools:
     from unskew.target.facts import cells_of, column_levels
 
     assert fitted.strata is not None

@@ -15,9 +15,10 @@ from unskew.choosing.choice import BiasChoice
 from unskew.choosing.decision import decide
 from unskew.choosing.membership_score import make_folds
 from unskew.choosing.target_distance import known_facts, restricted_facts
-from unskew.errors import ConfigError, DataError
+from unskew.errors import DataError, wrong_option
 from unskew.records import Pool, Target
 from unskew.records.arrays import Randomness, seed_of
+from unskew.records.pool_table import require_inputs
 
 if TYPE_CHECKING:
     from unskew.bias.base import Bias
@@ -106,29 +107,13 @@ def choose_bias(
 def _check_arguments(
     pool: Pool, target: Target | None, facts: Sequence[Target], folds: Any
 ) -> None:
-    if not isinstance(pool, Pool):
-        raise DataError(
-            f"choose_bias takes a Pool; got {type(pool).__name__}. Make one with Pool.from_frame "
-            "or Pool.from_arrays.",
-            option="pool",
-            value=type(pool).__name__,
-        )
+    require_inputs("choose_bias", pool, target)
     if isinstance(facts, Target) or any(not isinstance(fact, Target) for fact in facts):
-        raise ConfigError(
-            f"facts is a list of unskew.Target; got {facts!r}.", option="facts", value=repr(facts)
-        )
-    if target is not None and not isinstance(target, Target):
-        raise ConfigError(
-            f"target is an unskew.Target, such as Target.margins({{…}}); got {target!r}.",
-            option="target",
-            value=repr(target),
-        )
+        raise wrong_option("facts is a list of unskew.Target", facts=facts)
     if not isinstance(folds, int | np.integer) or folds < 2:
-        raise ConfigError(
-            "folds is the number of parts that are left out in turn, a whole number of at least "
-            f"2; got {folds!r}.",
-            option="folds",
-            value=folds,
+        raise wrong_option(
+            "folds is the number of parts that are left out in turn, a whole number of at least 2",
+            folds=folds,
         )
     if len(pool.names) < 2 and (target is None or target.kind != "sample"):
         raise DataError(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo
 
 from unskew.config.problems import Problem
+from unskew.errors import ConfigError
+from unskew.sources.roles import read_rule
 
 if TYPE_CHECKING:
     from unskew.config.sections import LearnSection
@@ -19,28 +20,18 @@ def setting(takes: str, meaning: str, default: Any = None, **limits: Any) -> Any
     return Field(default, title=takes, description=meaning, **limits)
 
 
-def _check_file_name_rule(rule: Any) -> Any:
+def _check_file_name_rule(rule: Any, key: ValidationInfo) -> Any:
     """Check a regular expression on the file name, if the rule is one."""
-    if not isinstance(rule, dict):
-        return rule
-    if "regex" not in rule or not set(rule) <= {"regex", "on"}:
-        raise ValueError("such a table has the key regex, and perhaps on")
-    if rule.get("on", "name") not in ("name", "path"):
-        raise ValueError('on is "name" or "path"')
     try:
-        pattern = re.compile(rule["regex"])
-    except re.error as error:
-        raise ValueError(f"that is no regular expression ({error})") from None
-    if not pattern.groups:
-        raise ValueError(
-            "the expression has no parentheses that say which part of the name is meant"
-        )
+        read_rule(str(key.field_name), rule)
+    except ConfigError as error:
+        raise ValueError(str(error).rstrip(".")) from None
     return rule
 
 
-def _check_split_rule(rule: Any) -> Any:
+def _check_split_rule(rule: Any, key: ValidationInfo) -> Any:
     is_file = isinstance(rule, dict) and set(rule) == {"file"}
-    return rule if is_file else _check_file_name_rule(rule)
+    return rule if is_file else _check_file_name_rule(rule, key)
 
 
 Text = Annotated[str, StringConstraints(min_length=1)]

@@ -37,7 +37,6 @@ from unskew.config.problems import (
 from unskew.config.sections import (
     SECTIONS,
     SOURCE_KINDS,
-    TARGET_KINDS,
     WITH_FILE_NAMES,
     EngineSection,
     LearnSection,
@@ -53,6 +52,7 @@ from unskew.config.toml_text import KeyPath, TomlPosition, locate_keys, toml_doc
 from unskew.errors import ConfigError, InvalidConfigError, UnskewError, did_you_mean, first_few
 from unskew.files.atomic import write_text
 from unskew.records import Target
+from unskew.target.settings import TARGET_KINDS
 
 # They say where computed numbers are kept, how fast and on what device a run goes, how many images
 # may be unreadable, and by which columns a trained model is also judged: they change no result.

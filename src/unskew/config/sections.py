@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from unskew.config.key_rules import ColumnRule, Share, SplitRule, Text, setting
 from unskew.represent.decode import MAX_PIXELS
 from unskew.sources.readers import SETTINGS
+from unskew.target.settings import TARGET_KINDS
 
 # Where images come from: exactly one of them, with the keys that go with it.
 SOURCE_KINDS: dict[str, tuple[str, ...]] = {
@@ -22,16 +23,6 @@ SOURCE_KINDS: dict[str, tuple[str, ...]] = {
 }
 # The ones whose images have file names, which a regular expression can read.
 WITH_FILE_NAMES = ("folders", "manifest")
-_OF_MASSES = ("bins", "outside", "missing", "unit", "uncovered")
-# What is known of the population: exactly one of them, with the keys that go with it.
-TARGET_KINDS: dict[str, tuple[str, ...]] = {
-    "uniform": _OF_MASSES,
-    "margins": ("interactions", *_OF_MASSES),
-    "table": _OF_MASSES,
-    "sample": ("holdout",),
-    "source": ("holdout",),
-    "predictions": _OF_MASSES,
-}
 
 
 def kind_of(settings: Any, kinds: Mapping[str, Any]) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.bias.features import FeatureMap, expand_features, learn_column
-from unskew.errors import ConfigError, DataError, first_few
+from unskew.engine.threads import one_openmp_thread
+from unskew.errors import ConfigError, DataError, first_few, wrong_option
 from unskew.learn.sklearn_fit import fit_positive_rows
 from unskew.records import Floats, Ints, Weights
 from unskew.records.arrays import Randomness, seed_of
@@ -114,7 +114,7 @@ def predict_outcome(
     used = np.flatnonzero(is_used_n)
     tables = [frame.iloc[used], *([] if sample is None else [sample])]
     fold_m = _folds(frame.iloc[used], names, folds, seed_of(rng))
-    with _few_threads(used.size):
+    with one_openmp_thread(used.size < _WORTH_THREADS):
         candidates = [
             _cross_fit(estimator, X, value_n[used], weights.weight[used], fold_m)
             for estimator, X in _candidates(learner, tables, names, value_n[used])
@@ -219,13 +219,6 @@ def _candidates(
         )
 
 
-def _few_threads(n_rows: int) -> AbstractContextManager[Any]:
-    """Limit the threads of boosting on little data, where they wait for one another."""
-    from threadpoolctl import threadpool_limits
-
-    return threadpool_limits(1, user_api="openmp") if n_rows < _WORTH_THREADS else nullcontext()
-
-
 def _stacked(tables: Sequence[pd.DataFrame], names: Sequence[str]) -> pd.DataFrame:
     import pandas as pd
 
@@ -234,10 +227,8 @@ def _stacked(tables: Sequence[pd.DataFrame], names: Sequence[str]) -> pd.DataFra
 
 def _check_learner(learner: Any, value_m: Floats) -> None:
     if not hasattr(learner, "fit"):
-        raise ConfigError(
-            f"the learner must be a scikit-learn estimator; got {type(learner).__name__}.",
-            option="learner",
-            value=type(learner).__name__,
+        raise wrong_option(
+            "the learner must be a scikit-learn estimator", learner=type(learner).__name__
         )
     if _is_classifier(learner) and not np.isin(value_m, [0.0, 1.0]).all():
         raise ConfigError(

@@ -13,11 +13,18 @@ import numpy.typing as npt
 
 from unskew.debiasing.fitted_weights import weigh_fitted
 from unskew.debiasing.train_fit import SplitOutcome, TrainFit, masses_text
-from unskew.errors import ConfigError, DataError, UnskewError, UnskewWarning, first_few
+from unskew.errors import (
+    DataError,
+    UnskewError,
+    UnskewWarning,
+    first_few,
+    wrong_option,
+)
 from unskew.records import Floats, Ints, Pool, Target, Weights
 from unskew.records.arrays import Randomness, seed_of
 from unskew.records.clustered_mean import effective_size
 from unskew.records.levels import level_text
+from unskew.records.pool_table import require_inputs
 from unskew.solve.options import SolverOptions, read_options, shows_options
 from unskew.splits.assignment import check_splits
 from unskew.splits.folds import unit_codes
@@ -102,30 +109,12 @@ def debias(
 def _check_arguments(pool: object, bias: object, target: object, max_uncovered: float) -> None:
     from unskew.bias.base import Bias as AnyBias
 
-    if not isinstance(pool, Pool):
-        raise DataError(
-            f"debias takes a Pool; got {type(pool).__name__}. Make one with Pool.from_frame or "
-            "Pool.from_arrays.",
-            option="pool",
-            value=type(pool).__name__,
-        )
+    require_inputs("debias", pool, target)
     if not isinstance(bias, AnyBias):
-        raise ConfigError(
-            f"bias is a bias model such as unskew.bias.Strata('label'); got {bias!r}.",
-            option="bias",
-            value=repr(bias),
-        )
-    if target is not None and not isinstance(target, Target):
-        raise ConfigError(
-            f"target is an unskew.Target, such as Target.margins({{…}}); got {target!r}.",
-            option="target",
-            value=repr(target),
-        )
+        raise wrong_option("bias is a bias model such as unskew.bias.Strata('label')", bias=bias)
     if not 0.0 < max_uncovered <= 1.0:
-        raise ConfigError(
-            f"max_uncovered is a share above 0 and at most 1; got {max_uncovered!r}.",
-            option="max_uncovered",
-            value=max_uncovered,
+        raise wrong_option(
+            "max_uncovered is a share above 0 and at most 1", max_uncovered=max_uncovered
         )
 
 

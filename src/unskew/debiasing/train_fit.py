@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy.special
 
 from unskew.errors import CoverageError, DataError, first_few
-from unskew.records import Floats, Ints, Pool, Weights
+from unskew.records import Bools, Floats, Ints, Pool, Weights
 from unskew.records.arrays import log_sums
 from unskew.records.design_weights import add_design
 from unskew.target.facts import cell_text
@@ -251,7 +251,7 @@ class TrainFit:
         return population
 
 
-def _count(zero: dict[str, int], reason: str, is_zero_n: npt.NDArray[np.bool_]) -> None:
+def _count(zero: dict[str, int], reason: str, is_zero_n: Bools) -> None:
     if is_zero_n.any():
         zero[reason] = zero.get(reason, 0) + int(is_zero_n.sum())
 

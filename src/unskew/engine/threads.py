@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -30,6 +30,16 @@ _lock = threading.Lock()
 def available_jobs() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def one_openmp_thread(limited: bool) -> AbstractContextManager[Any]:
+    """Limit boosting on little data to one thread, if ``limited``: several wait for one another.
+
+    That takes a hundred times as long on a busy machine.
+    """
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(1, user_api="openmp") if limited else nullcontext()
 
 
 @contextmanager

@@ -141,7 +141,8 @@ class Judged:
         right_cu = np.stack(
             [np.bincount(unit_n, weights=weight_n * hit_n, minlength=n_units) for hit_n in self.hit]
         )
-        return np.bincount(unit_n, weights=weight_n, minlength=n_units), right_cu
+        weight_u = np.bincount(unit_n, weights=weight_n, minlength=n_units)
+        return weight_u.astype(np.float64), right_cu.astype(np.float64)
 
 
 def choose_way(judged: Judged, *, least_ess: float = LEAST_ESS, seed: int = 0) -> WayChoice:
@@ -204,9 +205,10 @@ def _decide(
 
     best = {}
     for tau in np.unique(judged.tau):
-        highest = max(np.flatnonzero(judged.tau == tau), key=lambda c: score_c[c])
-        gain, stderr = compare(highest, _default(judged, tau))
-        best[float(tau)] = int(highest) if gain > stderr else _default(judged, tau)
+        own, default = np.flatnonzero(judged.tau == tau), _default(judged, tau)
+        highest = int(own[score_c[own].argmax()])
+        gain, stderr = compare(highest, default)
+        best[float(tau)] = highest if gain > stderr else default
     rows, chosen = [], best[START]
     for tau, at in best.items():
         gain, stderr = compare(at, best[START])

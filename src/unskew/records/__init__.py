@@ -23,7 +23,7 @@
 """
 
 from unskew.records.agreement import Agreement, SourceEstimate, WithoutSource
-from unskew.records.arrays import Codes, Floats, Ints
+from unskew.records.arrays import Bools, Codes, Floats, Ints
 from unskew.records.diagnostics import Diagnostics, OutcomeMean, OutcomeRange
 from unskew.records.pool import ChosenImages, Images, JoinedImages, Pool, RawImage
 from unskew.records.solution import Overlap, Solution, Status, Step, Verdict
@@ -32,6 +32,7 @@ from unskew.records.weights import Estimate, RobustEstimate, Weights
 
 __all__ = [
     "Agreement",
+    "Bools",
     "ChosenImages",
     "Codes",
     "Diagnostics",

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError
 
+Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import short_name
+from unskew.errors import ImageError, short_name
 from unskew.records.arrays import Codes, Floats, Ints
 
 if TYPE_CHECKING:
@@ -20,6 +20,36 @@ if TYPE_CHECKING:
 # An image as it is stored: the bytes of an encoded file (JPEG, PNG …), or its pixels, (height,
 # width) or (height, width, 1, 3 or 4).
 RawImage = bytes | npt.NDArray[Any]
+
+
+def eight_bits(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """Return pixels as 8-bit numbers, or raise `ImageError`.
+
+    Floating numbers are in [0, 1] and are multiplied by 255; of 16 bits the upper 8 are kept.
+    """
+    if array.dtype == np.uint8:
+        return array
+    if array.dtype == np.bool_:
+        return array.astype(np.uint8) * np.uint8(255)
+    if not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
+        raise ImageError(
+            f"pixels are numbers; {array.dtype} are not numbers that an image can have"
+        )
+    lowest, highest = float(array.min()), float(array.max())
+    if np.issubdtype(array.dtype, np.floating):
+        if not (lowest >= 0 and highest <= 1):
+            raise ImageError(
+                f"floating pixels must be in [0, 1], but these are in [{lowest:.4g}, "
+                f"{highest:.4g}]; leave out a transform that normalises them"
+            )
+        return np.rint(array.astype(np.float64) * 255.0).astype(np.uint8)
+    if lowest < 0 or highest > 65535:
+        raise ImageError(
+            "integer pixels must be between 0 and 255, or 65535 with 16 bits; these are between "
+            f"{lowest:.0f} and {highest:.0f}"
+        )
+    # 16-bit images come as uint16; of a signed or wider type the values tell the depth.
+    return (array >> 8 if array.dtype == np.uint16 or highest > 255 else array).astype(np.uint8)
 
 
 class Images(ABC):
@@ -46,9 +76,9 @@ class Images(ABC):
         An image that cannot be read is an `unskew.errors.ImageError` with the reason.
         """
 
-    @abstractmethod
     def take(self, rows: Ints) -> Images:
         """Return the images of these rows, in this order."""
+        return ChosenImages(self, np.asarray(rows, dtype=np.int64))
 
     def place(self, row: int) -> str | None:
         """Return the file that holds the image of that row, or None.
@@ -77,9 +107,6 @@ class JoinedImages(Images):
     def place(self, row: int) -> str | None:
         part, at = self._find(row)
         return part.place(at)
-
-    def take(self, rows: Ints) -> Images:
-        return ChosenImages(self, np.asarray(rows, dtype=np.int64))
 
 
 class ChosenImages(Images):

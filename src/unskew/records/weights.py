@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, first_few, short_name
 from unskew.records.agreement import Agreement, Interval, SourceEstimate
-from unskew.records.arrays import Floats
+from unskew.records.arrays import Codes, Floats, Ints
 from unskew.records.solution import Overlap, Solution, count_of
 
 if TYPE_CHECKING:
@@ -171,13 +171,13 @@ class Weights:
 
     weight: Floats
     id: npt.NDArray[Any]
-    source: npt.NDArray[np.int32]
+    source: Codes
     names: tuple[str, ...]
     solution: Solution
     overlap: Overlap
-    group: npt.NDArray[np.int64] | None = None
+    group: Ints | None = None
     group_names: npt.NDArray[Any] | None = None
-    unit: npt.NDArray[np.int64] | None = None
+    unit: Ints | None = None
     rows: Any = None
     estimation: Estimation | None = None
     design_weight: Floats | None = None

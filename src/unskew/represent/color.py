@@ -10,10 +10,9 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from unskew.errors import ConfigError, DataError
-from unskew.records.arrays import Floats
+from unskew.errors import DataError, wrong_option
+from unskew.records.arrays import Floats, Ints
 from unskew.represent.base import REDUCED_SIDE, Needs, Pixels, Representation, column_names
 from unskew.represent.decode import reduce_images
 from unskew.represent.kernels_pixels import combination_sums, hsv_sums
@@ -32,10 +31,8 @@ def border_hsv(images: Pixels, width: int = 2) -> Floats:
     """
     images = check_pixels(images)
     if width < 1:
-        raise ConfigError(
-            f"the width of a border is a whole number of pixels, at least 1; got {width!r}.",
-            option="width",
-            value=width,
+        raise wrong_option(
+            "the width of a border is a whole number of pixels, at least 1", width=width
         )
     return _mean_hsv_at(images, _border(images.shape[1], images.shape[2], width))
 
@@ -90,10 +87,8 @@ class BorderHsv(Representation):
 
     def __post_init__(self) -> None:
         if type(self.width) is not int or self.width < 1:
-            raise ConfigError(
-                f"border_hsv: width is a whole number of pixels, at least 1; got {self.width!r}.",
-                option="width",
-                value=self.width,
+            raise wrong_option(
+                "border_hsv: width is a whole number of pixels, at least 1", width=self.width
             )
 
     @property
@@ -170,12 +165,12 @@ def check_pixels(images: Pixels) -> Pixels:
     return images
 
 
-def _mean_hsv_at(images: Pixels, at: npt.NDArray[np.int64]) -> Floats:
+def _mean_hsv_at(images: Pixels, at: Ints) -> Floats:
     return hsv_sums(images, at) / at.size
 
 
 @lru_cache(maxsize=64)
-def _border(height: int, across: int, width: int) -> npt.NDArray[np.int64]:
+def _border(height: int, across: int, width: int) -> Ints:
     """Return the positions of the border's pixels in the flattened image."""
     inside = np.zeros((height, across), dtype=bool)
     inside[width : height - width, width : across - width] = True

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import io
 import logging
-import math
 import threading
 import warnings
 from collections.abc import Iterator, Mapping
@@ -24,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError, ImageError, UnskewError
-from unskew.records.pool import RawImage
+from unskew.errors import ImageError, UnskewError, wrong_option
+from unskew.records.pool import RawImage, eight_bits
 from unskew.represent.base import REDUCED_SIDE, Header, Pixels
 
 if TYPE_CHECKING:
@@ -88,10 +87,8 @@ def reduce_images(images: Pixels, side: int = REDUCED_SIDE) -> Pixels:
 def reduction_factor(width: int, height: int, side: int) -> int:
     """Return the largest power of two f with ⌈min(width, height)/f⌉ ≥ side; 1 for small images."""
     if side < 2:
-        raise ConfigError(
-            f"the side of a reduced copy is a whole number of at least 2 pixels; got {side!r}.",
-            option="side",
-            value=side,
+        raise wrong_option(
+            "the side of a reduced copy is a whole number of at least 2 pixels", side=side
         )
     factor = 1
     while -(-min(width, height) // (2 * factor)) >= side:
@@ -322,7 +319,7 @@ def _array_pixels(array: npt.NDArray[Any], max_pixels: int | None) -> Pixels:
             "1, 3 or 4)"
         )
     _check_size(array.shape[1], array.shape[0], max_pixels)
-    eight = _eight_bits(array.reshape(*array.shape[:2], channels))
+    eight = eight_bits(array.reshape(*array.shape[:2], channels))
     if channels == 3:
         return eight
     if channels == 1:
@@ -330,27 +327,3 @@ def _array_pixels(array: npt.NDArray[Any], max_pixels: int | None) -> Pixels:
     from PIL import Image
 
     return np.asarray(_as_rgb(Image.fromarray(eight, "RGBA")))
-
-
-def _eight_bits(array: npt.NDArray[Any]) -> Pixels:
-    if array.dtype == np.uint8:
-        return array
-    if array.dtype == np.bool_:
-        return array.astype(np.uint8) * np.uint8(255)
-    if array.dtype.kind in "ui":
-        low, high = int(array.min()), int(array.max())
-        if low < 0 or high > 65535:
-            raise ImageError(
-                f"pixels of {array.dtype} from {low} to {high}; whole numbers must be in 0 … "
-                "65535, which are read as 16 bits"
-            )
-        return (array >> 8 if array.dtype == np.uint16 or high > 255 else array).astype(np.uint8)
-    if array.dtype.kind == "f":
-        low_f, high_f = float(array.min()), float(array.max())
-        if not (math.isfinite(low_f) and math.isfinite(high_f) and low_f >= 0.0 and high_f <= 1.0):
-            raise ImageError(
-                f"pixels of {array.dtype} from {low_f:g} to {high_f:g}; floating-point pixels must "
-                "be in [0, 1]"
-            )
-        return np.rint(array.astype(np.float64) * 255.0).astype(np.uint8)
-    raise ImageError(f"pixels of type {array.dtype} are not numbers that an image can have")

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.engine.threads import available_jobs
-from unskew.errors import ConfigError, did_you_mean
+from unskew.errors import ConfigError, wrong_option
 from unskew.represent.base import Needs, Pixels, Representation, column_names
 from unskew.represent.efficientnet import N_BLOCKS
 from unskew.represent.embedding_models import Model, find_model
@@ -83,12 +83,8 @@ class Embedding(Representation):
                 )
         if self.resize not in RESIZE_RULES:
             known = " or ".join(map(repr, RESIZE_RULES))
-            raise ConfigError(
-                f"resize of an embedding is {known}; got "
-                f"{self.resize!r}.{did_you_mean(self.resize, RESIZE_RULES)}",
-                option="resize",
-                value=self.resize,
-                allowed=list(RESIZE_RULES),
+            raise wrong_option(
+                f"resize of an embedding is {known}", resize=self.resize, allowed=list(RESIZE_RULES)
             )
         for setting in ("mean", "std"):
             object.__setattr__(self, setting, _checked_colour(setting, getattr(self, setting)))
@@ -245,11 +241,9 @@ def _checked_blocks(value: Any) -> tuple[int, ...]:
         or len(set(value)) != len(value)
         or not all(0 <= number < N_BLOCKS for number in value)
     ):
-        raise ConfigError(
-            f"blocks of an embedding are different whole numbers from 0 to {N_BLOCKS - 1}; got "
-            f"{value!r}.",
-            option="blocks",
-            value=value,
+        raise wrong_option(
+            f"blocks of an embedding are different whole numbers from 0 to {N_BLOCKS - 1}",
+            blocks=value,
         )
     return tuple(sorted(value))
 

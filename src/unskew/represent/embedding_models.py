@@ -14,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from unskew.errors import ConfigError, did_you_mean
+from unskew.errors import ConfigError, did_you_mean, wrong_option
 from unskew.represent import efficientnet
 from unskew.represent.networks import (
     Network,
@@ -77,12 +77,11 @@ def find_model(name: str | None, blocks: Sequence[int] = ()) -> Model:
     module, colon, factory = name.partition(":")
     if colon and all(part.isidentifier() for part in (*module.split("."), factory)):
         return Factory(name)
-    raise ConfigError(
+    raise wrong_option(
         "model is module:factory, an ONNX file (.onnx), a TorchScript file "
-        f"({', '.join(_TORCHSCRIPT)}) or {efficientnet.NAME!r}, the default; got "
-        f"{name!r}.{did_you_mean(name, [efficientnet.NAME])}",
-        option="model",
-        value=name,
+        f"({', '.join(_TORCHSCRIPT)}) or {efficientnet.NAME!r}, the default",
+        hint=did_you_mean(name, [efficientnet.NAME]),
+        model=name,
     )
 
 

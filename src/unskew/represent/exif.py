@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError
+from unskew.errors import wrong_option
 from unskew.represent.base import Header, Needs, Representation, column_names
 
 _MAKE, _MODEL, _DATE_TAKEN, _DATE_CHANGED = 0x010F, 0x0110, 0x9003, 0x0132
@@ -71,9 +71,7 @@ class Exif(Representation):
 
     def __post_init__(self) -> None:
         if type(self.gps) is not bool:
-            raise ConfigError(
-                f"exif: gps is true or false; got {self.gps!r}.", option="gps", value=self.gps
-            )
+            raise wrong_option("exif: gps is true or false", gps=self.gps)
 
     @property
     def columns(self) -> tuple[str, ...]:

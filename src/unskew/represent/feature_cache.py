@@ -27,6 +27,7 @@ import numpy.typing as npt
 from unskew.errors import DataError, ImageError
 from unskew.files.atomic import write_text, written_whole
 from unskew.records import Pool
+from unskew.records.arrays import Ints
 from unskew.records.pool import RawImage
 from unskew.represent.base import Representation
 
@@ -157,7 +158,7 @@ class Shelf:
         with written_whole(self.folder / f"part-{uuid.uuid4().hex}.parquet") as unfinished:
             pq.write_table(pa.table(columns), unfinished, row_group_size=_ROWS_AT_ONCE)
 
-    def find(self, wanted_n: Keys) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]]:
+    def find(self, wanted_n: Keys) -> Iterator[tuple[Ints, npt.NDArray[Any]]]:
         """Yield positions in ``wanted_n`` and their rows of values, a block at a time.
 
         Keys in ``wanted_n`` may repeat.

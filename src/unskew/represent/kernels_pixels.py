@@ -11,13 +11,12 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from unskew.records.arrays import Floats
+from unskew.records.arrays import Floats, Ints
 from unskew.represent.base import Pixels
 
 
-def hsv_sums(images: Pixels, at: npt.NDArray[np.int64]) -> Floats:
+def hsv_sums(images: Pixels, at: Ints) -> Floats:
     """Sum H, S, V (each in [0, 1]) over some pixels of images (n, h, w, 3): (n, 3).
 
     ``at``: the positions of the pixels in the flattened image. With v = max and d = max − min of R,

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError, DataError, missing_extra
+from unskew.errors import ConfigError, DataError, missing_extra, wrong_option
 
 Floats32 = npt.NDArray[np.float32]
 DEVICES = ("cpu", "cuda")
@@ -36,10 +36,9 @@ class RunsOn:
 
     def __post_init__(self) -> None:
         if self.device not in DEVICES:
-            raise ConfigError(
-                f"device is {' or '.join(map(repr, DEVICES))}; got {self.device!r}.",
-                option="device",
-                value=self.device,
+            raise wrong_option(
+                f"device is {' or '.join(map(repr, DEVICES))}",
+                device=self.device,
                 allowed=list(DEVICES),
             )
 

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.engine.progress import show_progress
-from unskew.errors import ConfigError, DataError, no_image_left, too_many_unreadable
+from unskew.errors import DataError, no_image_left, too_many_unreadable, wrong_option
 from unskew.records import Pool
+from unskew.records.arrays import Bools
 from unskew.records.pool import JoinedImages
 from unskew.records.pool_table import ROLES
 from unskew.represent.base import Representation, column_names
@@ -152,7 +153,7 @@ def run_images(
     progress: bool | None,
     content: bool,
     label: str,
-) -> tuple[Results, npt.NDArray[np.bool_], list[pd.DataFrame]]:
+) -> tuple[Results, Bools, list[pd.DataFrame]]:
     """Compute the representations of all images of all pools, one after the other.
 
     Returns the results, which rows are usable, and for each pool a table of those that are not.
@@ -244,17 +245,13 @@ def _check(
             "there is no pool whose images could be represented; got an empty sequence.", count=0
         )
     if not 0.0 <= tolerance <= 1.0:
-        raise ConfigError(
-            "tolerance is the share of images that may be unusable, from 0 to 1; got "
-            f"{tolerance!r}.",
-            option="tolerance",
-            value=tolerance,
+        raise wrong_option(
+            "tolerance is the share of images that may be unusable, from 0 to 1",
+            tolerance=tolerance,
         )
     if max_pixels is not None and max_pixels < 1:
-        raise ConfigError(
-            f"max_pixels is a number of pixels, or None for no limit; got {max_pixels!r}.",
-            option="max_pixels",
-            value=max_pixels,
+        raise wrong_option(
+            "max_pixels is a number of pixels, or None for no limit", max_pixels=max_pixels
         )
     for pool in pools:
         if pool.images is None:
@@ -278,7 +275,7 @@ def _check(
                 )
 
 
-def _columns(results: Results, usable: npt.NDArray[np.bool_]) -> dict[str, Any]:
+def _columns(results: Results, usable: Bools) -> dict[str, Any]:
     """Finish the columns of all usable rows."""
     columns: dict[str, Any] = {}
     for representation, table in zip(results.representations, results.values, strict=True):
@@ -304,7 +301,7 @@ def _numbered(name: str, count: int) -> tuple[str, ...]:
     return (name,) if count == 1 else column_names(name, [str(at) for at in range(count)])
 
 
-def _kept(table: npt.NDArray[Any], usable: npt.NDArray[np.bool_]) -> npt.NDArray[Any]:
+def _kept(table: npt.NDArray[Any], usable: Bools) -> npt.NDArray[Any]:
     """Move the usable rows together in place: the table may be too large for a copy."""
     if usable.all():
         return table
@@ -318,7 +315,7 @@ def _kept(table: npt.NDArray[Any], usable: npt.NDArray[np.bool_]) -> npt.NDArray
 def _enter_columns(
     pools: tuple[Pool, ...],
     columns: Mapping[str, Any],
-    usable: npt.NDArray[np.bool_],
+    usable: Bools,
     aside: Sequence[pd.DataFrame],
 ) -> tuple[Pool, ...]:
     """Return every pool with its part of the columns, without its unusable rows."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from unskew.errors import ConfigError, DataError
+from unskew.errors import ConfigError, DataError, wrong_option
 from unskew.records.arrays import Floats
 
 # The covariance has d² entries: 134 MB at this d, and its eigenvectors take minutes beyond.
@@ -141,10 +141,8 @@ def _gather_moments(blocks: Iterable[Any], components: int) -> tuple[int, Floats
 
 def _check_dimension(d: int, components: int) -> None:
     if components < 1:
-        raise ConfigError(
-            f"components is the number of principal components, 1 or more; got {components}.",
-            option="components",
-            value=components,
+        raise wrong_option(
+            "components is the number of principal components, 1 or more", components=components
         )
     if components > d:
         raise ConfigError(

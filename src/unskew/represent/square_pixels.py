@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError, did_you_mean
+from unskew.errors import wrong_option
 from unskew.records import Pool
 from unskew.represent.base import Needs, Pixels, Representation
 from unskew.represent.decode import MAX_PIXELS
@@ -37,20 +37,12 @@ class Squares(Representation):
 
     def __post_init__(self) -> None:
         if type(self.size) is not int or self.size < 1:
-            raise ConfigError(
-                "the side of the squares is a whole number of pixels, 1 or more; got "
-                f"{self.size!r}.",
-                option="size",
-                value=self.size,
+            raise wrong_option(
+                "the side of the squares is a whole number of pixels, 1 or more", size=self.size
             )
         if self.resize not in RESIZE_RULES:
             known = " or ".join(map(repr, RESIZE_RULES))
-            raise ConfigError(
-                f"resize is {known}; got {self.resize!r}.{did_you_mean(self.resize, RESIZE_RULES)}",
-                option="resize",
-                value=self.resize,
-                allowed=list(RESIZE_RULES),
-            )
+            raise wrong_option(f"resize is {known}", resize=self.resize, allowed=list(RESIZE_RULES))
 
     def prepare(self, pixels: Pixels) -> Pixels:
         """Resize (h, w, 3) to (size, size, 3)."""

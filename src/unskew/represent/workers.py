@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError, DataError
+from unskew.errors import DataError, wrong_option
+from unskew.records.arrays import Bools, Ints
 from unskew.records.pool import ChosenImages, Images, JoinedImages
 from unskew.represent.base import Representation
 from unskew.represent.decode import pillow_unlimited
@@ -203,11 +204,11 @@ class Results:
 
     def lacking(self) -> list[int]:
         """List the usable rows without a value: the cache lost it during the run."""
-        lacking: npt.NDArray[np.bool_] = np.logical_not(self._done.all(axis=0))
+        lacking: Bools = np.logical_not(self._done.all(axis=0))
         lacking[list(self.failed)] = False
         return np.flatnonzero(lacking).tolist()
 
-    def _enter(self, number: int, rows: npt.NDArray[np.int64], values: npt.NDArray[Any]) -> None:
+    def _enter(self, number: int, rows: Ints, values: npt.NDArray[Any]) -> None:
         table = self.values[number]
         if table is None:
             table = self.values[number] = _empty_table(self.n, values)
@@ -381,11 +382,10 @@ def count_jobs(jobs: int | None) -> int:
             else os.cpu_count() or 1
         )
     if type(jobs) is not int or jobs < 1:
-        raise ConfigError(
+        raise wrong_option(
             "jobs is the number of cores to use, a whole number of at least 1, or None for all "
-            f"processors; got {jobs!r}.",
-            option="jobs",
-            value=jobs,
+            "processors",
+            jobs=jobs,
         )
     return jobs
 

@@ -11,7 +11,7 @@ from typing import Any
 from unskew.config.run_config import RunConfig, read_config
 from unskew.debiasing.pool_weights import SplitWeights, weigh_checked_splits
 from unskew.diagnosis.pool_diagnostics import diagnose
-from unskew.errors import ConfigError, CoverageError, OverlapError
+from unskew.errors import CoverageError, OverlapError, wrong_option
 from unskew.records import Diagnostics
 from unskew.report.summary.record import SplitRow, Summary
 from unskew.report.summary.refusal import summarize_refusal
@@ -139,11 +139,9 @@ def run(
     from unskew.runs.forecast import add_forecast, join_forecast
 
     if not isinstance(config, str | PathLike | RunConfig | Inputs):
-        raise ConfigError(
-            "a run takes a configuration: the path of a TOML file, or what read_config returns; "
-            f"got {type(config).__name__}.",
-            option="config",
-            value=type(config).__name__,
+        raise wrong_option(
+            "a run takes a configuration: the path of a TOML file, or what read_config returns",
+            config=type(config).__name__,
         )
     folder = None if out is None else Path(out)
     if folder is not None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError
+from unskew.errors import ConfigError, wrong_option
 from unskew.records import Ints
 from unskew.records.arrays import Randomness, seed_of
 from unskew.scenarios.scenario import Scenario, repeat_codes, split_sizes
@@ -57,11 +57,7 @@ def overlapping_classes(
     """
     seed = seed_of(rng)
     if not 0.0 <= overlap <= 1.0:
-        raise ConfigError(
-            f"overlap is a probability, between 0 and 1; got {overlap}.",
-            option="overlap",
-            value=overlap,
-        )
+        raise wrong_option("overlap is a probability, between 0 and 1", overlap=overlap)
     if n_classes is None:
         n_classes = 10 if label is None else int(np.max(np.asarray(label))) + 1
     if n_sources < 1 or n_classes % n_sources:
@@ -154,11 +150,9 @@ def class_mixtures(
 def _population(label: npt.ArrayLike, n_classes: int) -> Ints:
     label_i = np.asarray(label).astype(np.int64)
     if label_i.ndim != 1 or set(np.unique(label_i).tolist()) != set(range(n_classes)):
-        raise ConfigError(
-            f"label must hold every class from 0 to {n_classes - 1} and no other; got "
-            f"{np.unique(label_i)[:20].tolist()}.",
-            option="label",
-            value=np.unique(label_i)[:20].tolist(),
+        raise wrong_option(
+            f"label must hold every class from 0 to {n_classes - 1} and no other",
+            label=np.unique(label_i)[:20].tolist(),
         )
     return label_i
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError
+from unskew.errors import ConfigError, wrong_option
 from unskew.records import Floats, Ints
 from unskew.records.arrays import Randomness, seed_of
 from unskew.scenarios.scenario import Scenario, repeat_codes, split_sizes
@@ -65,11 +65,9 @@ def tilts(
             value=list(theta_kd.shape),
         )
     if not 0.0 <= group_sd <= 1.0:
-        raise ConfigError(
-            "group_sd is the standard deviation that a group shares out of a total of 1; got "
-            f"{group_sd}.",
-            option="group_sd",
-            value=group_sd,
+        raise wrong_option(
+            "group_sd is the standard deviation that a group shares out of a total of 1",
+            group_sd=group_sd,
         )
     size_k = split_sizes(n, theta_kd.shape[0])
     source_n = repeat_codes(size_k)
@@ -116,12 +114,7 @@ def _even_tilts(n_sources: int, dim: int, spread: float) -> Floats:
 def _group_codes(size_k: Ints, group_size: int) -> Ints:
     """(n,) group codes 0, 1, … in row order; a group never crosses from one source to the next."""
     if group_size < 1:
-        raise ConfigError(
-            f"group_size must be at least 1; got {group_size}.",
-            option="group_size",
-            value=group_size,
-            limit=1,
-        )
+        raise wrong_option("group_size must be at least 1", group_size=group_size, limit=1)
     groups_k = -(-size_k // group_size)
     first_k = np.cumsum(groups_k) - groups_k
     return np.concatenate(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError
+from unskew.errors import ConfigError, wrong_option
 from unskew.records import Floats, Ints
 from unskew.records.arrays import Randomness, seed_of
 from unskew.scenarios.scenario import Scenario, repeat_codes, split_sizes
@@ -69,10 +69,8 @@ def acquisition(
             value=list(feature_np.shape),
         )
     if not decay > 0:
-        raise ConfigError(
-            f"decay is the distance at which omega falls to zero, above 0; got {decay}.",
-            option="decay",
-            value=decay,
+        raise wrong_option(
+            "decay is the distance at which omega falls to zero, above 0", decay=decay
         )
     omega_nk = soft_bins(feature_np, decay)
     return draw_from_population(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError, OverlapError
+from unskew.errors import ConfigError, OverlapError, wrong_option
 from unskew.records import Floats, Ints
 from unskew.records.arrays import Randomness, seed_of
 from unskew.scenarios.scenario import Scenario, repeat_codes, split_sizes
@@ -52,11 +52,7 @@ def nested_sets(
     edge_k = np.asarray(edges, dtype=np.float64)
     mass_k = np.diff(edge_k, prepend=0.0)
     if edge_k.ndim != 1 or edge_k.size == 0 or mass_k.min() <= 0 or edge_k[-1] != 1.0:
-        raise ConfigError(
-            f"edges must increase from above 0 to exactly 1; got {edge_k.tolist()}.",
-            option="edges",
-            value=edge_k.tolist(),
-        )
+        raise wrong_option("edges must increase from above 0 to exactly 1", edges=edge_k.tolist())
     size_k = split_sizes(n, edge_k.size)
     source_n = repeat_codes(size_k)
     z_n = np.random.default_rng(seed).uniform(size=source_n.size) * edge_k[source_n]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from unskew.errors import ConfigError
+from unskew.errors import ConfigError, wrong_option
 from unskew.records import Floats, Ints
 
 
@@ -125,11 +125,9 @@ def geometric_sizes(n: int, n_sources: int, ratio: float) -> Ints:
     [13891, 10418, 7814, 5860, 4395, 3296, 2472, 1854]
     """
     if not ratio > 0 or not np.isfinite(ratio):
-        raise ConfigError(
-            "ratio is how many times larger each source is than the one before it, above 0; got "
-            f"{ratio}.",
-            option="ratio",
-            value=ratio,
+        raise wrong_option(
+            "ratio is how many times larger each source is than the one before it, above 0",
+            ratio=ratio,
         )
     if n < n_sources:
         raise ConfigError(

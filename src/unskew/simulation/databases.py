@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unskew.errors import ConfigError, DataError, first_few
+from unskew.errors import ConfigError, DataError, first_few, wrong_option
 from unskew.records import Floats, Ints, Pool
 from unskew.records.levels import holds_lists, level_text
 from unskew.scenarios import Scenario, acquisition, censored, geometric_sizes, overlapping_classes
@@ -276,11 +276,9 @@ def _sizes(
                 value=ratio,
             )
         if len(sizes) != n_sources or min(sizes) < 1:
-            raise ConfigError(
-                f"--sizes needs {n_sources} whole numbers above 0, one for each source; got "
-                f"{list(sizes)}.",
-                option="sizes",
-                value=list(sizes),
+            raise wrong_option(
+                f"--sizes needs {n_sources} whole numbers above 0, one for each source",
+                sizes=list(sizes),
             )
         return np.asarray(sizes, dtype=np.int64)
     return geometric_sizes(n_population if sizes is None else sizes, n_sources, ratio)

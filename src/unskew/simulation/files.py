@@ -16,6 +16,7 @@ from unskew.errors import ConfigError, DataError
 from unskew.files.atomic import folder_written_whole, may_write, write_text
 from unskew.files.plain_json import write_json
 from unskew.simulation.databases import Simulation, common_root, drawn_table
+from unskew.sources.discovery import is_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,7 +94,7 @@ def _write_manifest(simulation: Simulation, folder: Path, out: Path) -> dict[str
             option="as",
         )
     root, paths = located
-    odd = next((path for path in (root, *paths) if not _is_text(path)), None)
+    odd = next((path for path in (root, *paths) if not is_text(path)), None)
     if odd is not None:
         raise DataError(
             f"the name of {os.fsencode(odd)!r} is not UTF-8, so that no manifest can list it. "
@@ -104,14 +105,6 @@ def _write_manifest(simulation: Simulation, folder: Path, out: Path) -> dict[str
     table.insert(2, "path", np.array(paths, dtype=object)[simulation.index])
     table.to_csv(folder / MANIFEST, index=False, lineterminator="\n")
     return {"manifest": MANIFEST, "root": Path(os.path.relpath(root, out)).as_posix()}
-
-
-def _is_text(path: str) -> bool:
-    try:
-        path.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _write_folders(

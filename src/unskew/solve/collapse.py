@@ -10,11 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from unskew.engine.row_blocks import ArrayReader, RowBlock, SparseReader, plain_csr
-from unskew.records import Floats
+from unskew.records import Codes, Floats, Ints
 from unskew.solve.omega_rows import Rows
 
 _TRIAL_ROWS = 512
@@ -25,7 +24,7 @@ _MOST_PAIRS = 1 << 16
 _WIDEST = 4096
 
 
-def collapse_rows(rows: Rows) -> tuple[Rows, npt.NDArray[np.int64] | None]:
+def collapse_rows(rows: Rows) -> tuple[Rows, Ints | None]:
     """Return the distinct rows with counts, and where each was first seen.
 
     Rows stay unchanged, and the second is None, where that does not pay.
@@ -67,12 +66,12 @@ def _distinct_on_trial(rows: Rows) -> int | None:
 class _Pairs:
     """Distinct (row, source) pairs: where first seen, how often, and the pair of every row."""
 
-    first_row: npt.NDArray[np.int64]
+    first_row: Ints
     count_d: Floats
-    inverse_n: npt.NDArray[np.int32]
+    inverse_n: Codes
 
 
-def _distinct(omega: RowBlock, source_n: npt.NDArray[np.int32], limit: int) -> _Pairs | None:
+def _distinct(omega: RowBlock, source_n: Codes, limit: int) -> _Pairs | None:
     """Find the distinct pairs, or return None if there are more than ``limit``."""
     from unskew.solve import kernels_inspect
 

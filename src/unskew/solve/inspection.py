@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from unskew import errors
 from unskew.engine.threads import row_ranges, run_ranges
-from unskew.records import Floats
+from unskew.records import Bools, Floats, Ints
 from unskew.solve.objective import DENSE_SUMS, expanded, is_matrix_free
 from unskew.solve.omega_rows import Block, Rows
 
@@ -50,9 +49,7 @@ class Inspection:
         return float(np.exp(np.min(self.log_low_k - self.log_high_k)))
 
 
-def inspect_rows(
-    rows: Rows, names: Sequence[str], first_row: npt.NDArray[np.int64] | None = None
-) -> Inspection:
+def inspect_rows(rows: Rows, names: Sequence[str], first_row: Ints | None = None) -> Inspection:
     """Read every row once; raise ``DataError`` for the first entry or row that makes no sense.
 
     ``first_row`` gives the image behind each stored row where identical rows were collapsed.
@@ -203,7 +200,7 @@ def _links_beside_zeros(
     return link_kl, common_kk + np.tril(common_kk, -1).T
 
 
-def _common_by_products(positive_nk: npt.NDArray[np.bool_], count_n: Floats | None) -> Floats:
+def _common_by_products(positive_nk: Bools, count_n: Floats | None) -> Floats:
     total = np.zeros((positive_nk.shape[1], positive_nk.shape[1]))
     for start in range(0, positive_nk.shape[0], _PRODUCT_ROWS):
         positive = positive_nk[start : start + _PRODUCT_ROWS]
@@ -310,7 +307,7 @@ def _sparse_links(
     return link, common
 
 
-def _image(block: Block, row: int, first_row: npt.NDArray[np.int64] | None) -> int:
+def _image(block: Block, row: int, first_row: Ints | None) -> int:
     return block.start + row if first_row is None else int(first_row[block.start + row])
 
 
@@ -323,7 +320,7 @@ def _raise_for_entry(block: Block, names: Sequence[str], first_row: Any) -> None
         raise errors.not_finite(value, _image(block, row, first_row), names[column])
 
 
-def _first(omega: Any, wrong: npt.NDArray[np.bool_]) -> tuple[int, int, float]:
+def _first(omega: Any, wrong: Bools) -> tuple[int, int, float]:
     """Return (row, column, value) of the first stored entry that is marked ``wrong``."""
     if sp.issparse(omega):
         entry = int(np.flatnonzero(wrong)[0])

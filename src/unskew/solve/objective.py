@@ -20,11 +20,10 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from unskew.engine.threads import one_blas_thread, row_ranges, run_ranges
-from unskew.records import Floats
+from unskew.records import Codes, Floats
 from unskew.solve.omega_rows import Block, Rows
 
 # Up to here tiles are transposed and cross products formed in the sweep; beyond, row by row and by
@@ -408,7 +407,7 @@ class _Sums:
         return sp.csr_array(flow), cross, scalars
 
 
-def _source_indicator(source_n: npt.NDArray[np.int32], n_sources: int) -> sp.csr_array:
+def _source_indicator(source_n: Codes, n_sources: int) -> sp.csr_array:
     n = source_n.size
     return sp.csr_array((np.ones(n), source_n, np.arange(n + 1)), shape=(n, n_sources))
 

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from unskew import errors
 from unskew.engine.row_blocks import ArrayReader, Reader, RowBlock, SparseReader
 from unskew.engine.threads import available_jobs, row_ranges, run_ranges
-from unskew.records import Floats
+from unskew.records import Codes, Floats
 from unskew.records.arrays import row_maxima
 
 _NONE = np.empty(0)
@@ -39,7 +39,7 @@ class Block:
 
     start: int
     omega: RowBlock
-    source_n: npt.NDArray[np.int32]
+    source_n: Codes
     count_n: Floats
     row_scale_n: Floats | None
 
@@ -68,13 +68,13 @@ class Rows:
     """
 
     reader: Reader
-    source_n: npt.NDArray[np.int32]
+    source_n: Codes
     n_sources: int
     count_n: Floats = field(default_factory=lambda: _NONE)
     log: bool = False
     reference_k: Floats | None = None
     row_scale_n: Floats | None = None
-    inverse_n: npt.NDArray[np.int32] | None = None
+    inverse_n: Codes | None = None
     origin: Rows | None = None
     jobs: int = field(default_factory=available_jobs)
 

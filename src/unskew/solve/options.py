@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.engine.threads import available_jobs
-from unskew.errors import ConfigError, did_you_mean
+from unskew.errors import ConfigError, did_you_mean, wrong_option
 from unskew.records import Floats
 from unskew.records.arrays import Randomness, seed_of
 from unskew.solve.sgd import STEPS
@@ -81,40 +81,26 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.method not in get_args(Method):
-            raise ConfigError(
-                f"method must be one of {', '.join(get_args(Method))}; got {self.method!r}."
-                f"{did_you_mean(self.method, get_args(Method))}",
-                option="method",
-                value=self.method,
+            raise wrong_option(
+                f"method must be one of {', '.join(get_args(Method))}",
+                method=self.method,
                 allowed=list(get_args(Method)),
             )
         if not 0 < self.tol < 1:
-            raise ConfigError(
-                "tol is the error of the log normalizers at which to stop, between 0 and 1; got "
-                f"{self.tol!r}.",
-                option="tol",
-                value=self.tol,
+            raise wrong_option(
+                "tol is the error of the log normalizers at which to stop, between 0 and 1",
+                tol=self.tol,
             )
         if self.max_steps is not None and self.max_steps < 1:
-            raise ConfigError(
-                f"max_steps must be at least 1; got {self.max_steps!r}.",
-                option="max_steps",
-                value=self.max_steps,
-            )
+            raise wrong_option("max_steps must be at least 1", max_steps=self.max_steps)
         if self.jobs is not None and self.jobs < 1:
-            raise ConfigError(
-                f"jobs is the number of threads, at least 1; got {self.jobs!r}.",
-                option="jobs",
-                value=self.jobs,
-            )
+            raise wrong_option("jobs is the number of threads, at least 1", jobs=self.jobs)
         # A Generator is asked once: the options of a solve stay the same.
         object.__setattr__(self, "rng", seed_of(self.rng))
         if self.start_k is not None and not np.all(np.isfinite(self.start_k)):
-            raise ConfigError(
-                "start must hold finite numbers, one log(share/normalizer) for each source; got "
-                f"{self.start_k.tolist()}.",
-                option="start",
-                value=self.start_k.tolist(),
+            raise wrong_option(
+                "start must hold finite numbers, one log(share/normalizer) for each source",
+                start=self.start_k.tolist(),
             )
 
     @property

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from unskew.errors import OverlapError, WeakOverlapWarning, first_few
-from unskew.records import Floats, Overlap, Solution, Verdict
+from unskew.records import Bools, Floats, Overlap, Solution, Verdict
 from unskew.solve.inspection import Inspection, common_positive
 from unskew.solve.link_error import LINK_ERROR_LIMIT, LinkError, link_error_of_rows
 from unskew.solve.omega_rows import Rows
@@ -235,7 +235,7 @@ def _weakest_sparse_link(
     keep = (links.row != links.col) & (links.data > 0)
     row, column, count = links.row[keep], links.col[keep], links.data[keep]
 
-    def labels(strong: npt.NDArray[np.bool_]) -> tuple[int, npt.NDArray[Any]]:
+    def labels(strong: Bools) -> tuple[int, npt.NDArray[Any]]:
         graph = sp.csr_array(
             (np.ones(strong.sum(), dtype=np.int8), (row[strong], column[strong])), shape=links.shape
         )

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew import errors
-from unskew.records.arrays import is_missing
+from unskew.records.arrays import Codes, is_missing
 
-Codes = npt.NDArray[np.int32]
+Codes = Codes
 
 
 def source_codes(

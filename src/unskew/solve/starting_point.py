@@ -8,11 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from unskew.engine.row_blocks import ArrayReader, Reader, SparseReader
-from unskew.records import Floats
+from unskew.records import Floats, Ints
 from unskew.solve.omega_rows import Rows
 
 _BALANCE_ROWS = 2048
@@ -56,7 +55,7 @@ def subsample(rows: Rows, wanted: int, seed: int = 0) -> Rows:
     )
 
 
-def _gather(rows: Rows, chosen: npt.NDArray[np.int64]) -> Reader:
+def _gather(rows: Rows, chosen: Ints) -> Reader:
     """Gather the chosen rows as they are stored, before any scaling."""
     pieces = []
     start = 0
@@ -132,10 +131,10 @@ class _Flows:
     """
 
     n_sources: int
-    cell: npt.NDArray[np.int64]
+    cell: Ints
     log_flow: Floats
 
-    def at(self, cell: npt.NDArray[np.int64]) -> Floats:
+    def at(self, cell: Ints) -> Floats:
         """Return the log flows at ``cell``, −inf where there is none."""
         position = np.minimum(np.searchsorted(self.cell, cell), max(self.cell.size - 1, 0))
         return np.where(self.cell[position] == cell, self.log_flow[position], -np.inf)
@@ -204,9 +203,7 @@ def _log_flows(rows: Rows, typical: bool) -> _Flows:
     return _Flows(n_sources, cell[seen], top[seen] + np.log(total[seen]))
 
 
-def _medians(
-    value_p: Floats, weight_p: Floats, cell_p: npt.NDArray[np.int64], n_cells: int
-) -> Floats:
+def _medians(value_p: Floats, weight_p: Floats, cell_p: Ints, n_cells: int) -> Floats:
     """Compute (cells,) the weighted median of the values in each cell; 0 where there is none."""
     order_p = np.lexsort((value_p, cell_p))
     value_p, weight_p, cell_p = value_p[order_p], weight_p[order_p], cell_p[order_p]

@@ -20,7 +20,13 @@ from unskew.records.pool import Images, JoinedImages, RawImage
 from unskew.records.pool_table import columns_from_arrays, pool_of_images
 from unskew.sources.files import near_names
 from unskew.sources.pixels import as_pixels
-from unskew.sources.roles import only_columns, unique_within, with_own_groups, with_roles
+from unskew.sources.roles import (
+    no_source,
+    only_columns,
+    parts_by_source,
+    with_roles,
+    with_unique_ids,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,22 +98,18 @@ class NpzArray:
 class NpzImages(Images):
     """Rows of an array in an ``.npz`` file."""
 
-    def __init__(self, array: NpzArray, rows: Ints) -> None:
-        super().__init__(rows.size)
-        self.array, self.rows = array, rows
+    def __init__(self, array: NpzArray, count: int) -> None:
+        super().__init__(count)
+        self.array = array
 
     def read(self, row: int) -> RawImage:
         """Return the image of that row."""
         array = self.array.load()
-        if self.rows[row] >= len(array):
+        if row >= len(array):
             raise ImageError(
                 f"{os.path.basename(self.array.file)!r} has changed: it holds {len(array)} images"
             )
-        return as_pixels(np.array(array[self.rows[row]]))
-
-    def take(self, rows: Ints) -> NpzImages:
-        """Return the images of these rows, of the same array."""
-        return NpzImages(self.array, self.rows[rows])
+        return as_pixels(np.array(array[row]))
 
 
 def _load_array(file: str, name: str) -> npt.NDArray[Any]:
@@ -190,35 +192,22 @@ def read_arrays(
     named = only_columns(
         {"source": source, "label": label, "id": id, "group": group, "split": split}, "arrays"
     )
-    files: Mapping[Any, Any] = arrays if isinstance(arrays, Mapping) else {source_name: arrays}
-    if isinstance(arrays, Mapping) and source is not None:
-        raise ConfigError(
-            f"arrays names a file for each source ({first_few(list(arrays))}); leave `source` out.",
-            option="source",
-            value=source,
-        )
     frames, pictures = list[pd.DataFrame](), list[Images]()
-    for name, file in files.items():
-        frame, n_images = _read_one(
-            os.path.join(base, os.fspath(file)), os.fspath(file), named, name
-        )
+    for name, file in parts_by_source("arrays", arrays, source, source_name).items():
+        user_path, full_path = os.fspath(file), os.path.join(base, os.fspath(file))
+        frame, n_images = _read_one(full_path, user_path, named, name)
         if images and n_images is None:
             raise DataError(
-                f"{os.fspath(file)!r} has no array {IMAGES!r}; it has "
+                f"{user_path!r} has no array {IMAGES!r}; it has "
                 f"{first_few(list(frame.columns), 12)}. Set images = false to use these alone.",
-                path=os.fspath(file),
+                path=user_path,
                 column=IMAGES,
             )
         frames.append(frame)
-        pictures.append(
-            NpzImages(NpzArray(os.path.join(base, os.fspath(file)), IMAGES), np.arange(len(frame)))
-        )
-    joined = pd.concat(frames, ignore_index=True)
-    joined = joined.assign(
-        id=unique_within(joined["id"].tolist(), joined["source"].astype(str).tolist())
-    )
+        pictures.append(NpzImages(NpzArray(full_path, IMAGES), len(frame)))
     return pool_of_images(
-        with_own_groups(joined, "the arrays"), JoinedImages(pictures) if images else None
+        with_unique_ids(pd.concat(frames, ignore_index=True), "the arrays"),
+        JoinedImages(pictures) if images else None,
     )
 
 
@@ -250,14 +239,8 @@ def _read_one(
     frame = pd.DataFrame(columns_from_arrays(columns, n), index=range(n))
     frame = with_roles(frame, named, repr(user_path), source)
     if "source" not in frame.columns:
-        raise DataError(
-            f"{user_path!r} has no array that names the source of each image; it has "
-            f"{first_few(list(frame.columns), 12)}. "
-            'Name it (source = "…"), or give each source a file of its own (arrays = { north = '
-            '"north.npz", … }).',
-            path=user_path,
-            column="source",
-        )
+        example = 'arrays = { north = "north.npz", … }'
+        raise no_source(list(frame.columns), repr(user_path), example, path=user_path)
     if "id" not in frame.columns:
         frame["id"] = [f"{name}/{row}" for row, name in enumerate(frame["source"].astype(str))]
     return frame, shape[0] if shape else None

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError, DataError, did_you_mean, first_few
+from unskew.errors import ConfigError, DataError, first_few, wrong_option
 from unskew.records import Pool
+from unskew.records.arrays import Ints
 from unskew.records.pool import JoinedImages
 from unskew.records.pool_table import pool_of_images
 from unskew.sources.arrays import ArrayImages
@@ -36,7 +37,7 @@ class _Part:
     """The images of one split, (n, 32, 32, 3), and every image's code in each naming of classes."""
 
     images: npt.NDArray[np.uint8]
-    codes: Mapping[str, npt.NDArray[np.int64]]
+    codes: Mapping[str, Ints]
 
 
 def read_cifar(
@@ -70,18 +71,15 @@ def read_cifar(
     import pandas as pd
 
     if split is not None and split not in _SPLITS:
-        raise ConfigError(
-            "split of CIFAR is 'train' or 'test', or left out for both; got "
-            f"{split!r}.{did_you_mean(split, _SPLITS)}",
-            option="split",
-            value=split,
+        raise wrong_option(
+            "split of CIFAR is 'train' or 'test', or left out for both",
+            split=split,
             allowed=list(_SPLITS),
         )
     if label not in (None, "class", "superclass"):
-        raise ConfigError(
-            f"label of CIFAR is 'class' or 'superclass'; got {label!r}.",
-            option="label",
-            value=label,
+        raise wrong_option(
+            "label of CIFAR is 'class' or 'superclass'",
+            label=label,
             allowed=["class", "superclass"],
         )
     paths: Mapping[Any, Any] = place if isinstance(place, Mapping) else {None: place}
@@ -186,7 +184,7 @@ def _read_part(
 
 def _read_pickled(
     content: bytes, data: str, user_path: str
-) -> tuple[npt.NDArray[np.uint8], dict[str, npt.NDArray[np.int64]]]:
+) -> tuple[npt.NDArray[np.uint8], dict[str, Ints]]:
     batch = load_arrays(content, user_path)
     keys = _CODES[data]
     missing = [key for key in ("data", *keys.values()) if key not in batch]
@@ -216,7 +214,7 @@ def _read_pickled(
 
 def _read_binary(
     content: bytes, data: str, user_path: str
-) -> tuple[npt.NDArray[np.uint8], dict[str, npt.NDArray[np.int64]]]:
+) -> tuple[npt.NDArray[np.uint8], dict[str, Ints]]:
     namings = ("class",) if data == "cifar-10" else ("superclass", "class")
     width = len(namings) + _PIXELS
     if not content or len(content) % width:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unskew.errors import ConfigError, DataError, did_you_mean, first_few
+from unskew.errors import DataError, did_you_mean, first_few, wrong_option
 from unskew.records import Weights
 from unskew.sources.tables import LocatedTable
 
@@ -175,11 +175,9 @@ def _labels(
     user_path: str,
 ) -> Any:
     if several is not None and several not in _SEVERAL:
-        raise ConfigError(
-            f"several is {' or '.join(map(repr, _SEVERAL))}; got "
-            f"{several!r}.{did_you_mean(several, _SEVERAL)}",
-            option="several",
-            value=several,
+        raise wrong_option(
+            f"several is {' or '.join(map(repr, _SEVERAL))}",
+            several=several,
             allowed=list(_SEVERAL),
         )
     rank = {name: at for at, name in enumerate(dict.fromkeys(names.values()))}

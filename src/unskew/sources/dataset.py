@@ -14,7 +14,6 @@ import numpy as np
 
 from unskew.errors import ConfigError, DataError, ImageError, first_few
 from unskew.records import Pool
-from unskew.records.arrays import Ints
 from unskew.records.pool import Images, JoinedImages, RawImage
 from unskew.records.pool_table import pool_of_images
 from unskew.sources.pixels import as_pixels
@@ -27,30 +26,25 @@ _LABEL_KEYS = ("label", "labels", "target", "y", 1)
 class DatasetImages(Images):
     """The images of a dataset, one item fetched at a time, whatever the number of threads."""
 
-    def __init__(self, dataset: Any, rows: Ints) -> None:
-        super().__init__(rows.size)
-        self.dataset, self.rows = dataset, rows
+    def __init__(self, dataset: Any) -> None:
+        super().__init__(len(dataset))
+        self.dataset = dataset
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return DatasetImages, (self.dataset, self.rows)
+        return DatasetImages, (self.dataset,)
 
     def read(self, row: int) -> RawImage:
         """Return the image of that row."""
-        at = int(self.rows[row])
         try:
             with self._lock:
-                item = self.dataset[at]
+                item = self.dataset[row]
         # Whatever a user's dataset raises, one image is unusable, not the run.
         except Exception as error:
             raise ImageError(
-                f"item {at} of the dataset: {type(error).__name__}: {error}"
+                f"item {row} of the dataset: {type(error).__name__}: {error}"
             ) from error
-        return as_pixels(_part(item, _IMAGE_KEYS, at))
-
-    def take(self, rows: Ints) -> DatasetImages:
-        """Return the images of these rows."""
-        return DatasetImages(self.dataset, self.rows[rows])
+        return as_pixels(_part(item, _IMAGE_KEYS, row))
 
 
 def _part(item: Any, keys: Sequence[Any], at: int) -> Any:
@@ -119,9 +113,7 @@ def read_dataset(
         if values is not None:
             _check_count(role, values, len(frame))
             frame[role] = pd.Series(list(values))
-    images: list[Images] = [
-        DatasetImages(dataset, np.arange(len(dataset))) for dataset in parts.values()
-    ]
+    images = [DatasetImages(dataset) for dataset in parts.values()]
     return pool_of_images(frame, images[0] if len(images) == 1 else JoinedImages(images))
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from unskew.errors import ConfigError, DataError, did_you_mean, first_few
+from unskew.errors import ConfigError, DataError, first_few
 from unskew.sources.column_guessing import common_columns
+from unskew.sources.files import near_names
 
 _TABLES = (".csv", ".tsv", ".parquet", ".jsonl", ".json")
 _ARCHIVES = (".tar.gz", ".tgz", ".tar")
@@ -92,17 +93,20 @@ def _check_there(path: Path) -> None:
         raise DataError(
             f"{str(path)!r} cannot be read: {error.strerror or error}.", path=str(path)
         ) from None
-    if there and not _is_text(os.path.abspath(path)):
+    if there and not is_text(os.path.abspath(path)):
         raise DataError(
             f"the name of {os.fsencode(path)!r} is not UTF-8, so no configuration can name it. "
             "Rename it, or link to it.",
             path=str(path),
         )
     if not there:
-        raise ConfigError(f"there is no folder or file {str(path)!r}.{_near(path)}", path=str(path))
+        raise ConfigError(
+            f"there is no folder or file {str(path)!r}.{near_names(str(path))}", path=str(path)
+        )
 
 
-def _is_text(path: str) -> bool:
+def is_text(path: str) -> bool:
+    """Tell whether a path is UTF-8, so that a configuration can name it."""
     try:
         path.encode("utf-8")
     except UnicodeEncodeError:
@@ -218,10 +222,3 @@ def _has_files(folder: Path) -> bool:
 
 def _has_metadata(folder: Path) -> bool:
     return any((folder / name).is_file() for name in ("metadata.csv", "metadata.jsonl"))
-
-
-def _near(path: Path) -> str:
-    try:
-        return did_you_mean(path.name, os.listdir(path.parent))
-    except OSError:
-        return ""

@@ -65,7 +65,13 @@ def read_metadata(
         part = table.frame.drop(columns=_FILE_NAME).iloc[kept]
         parts.append(part.set_index(pd.Index([rows[at] for at in kept], dtype="int64")))
     if not parts:
-        _check_asked(columns, shown)
+        for role, column in columns.items():
+            raise DataError(
+                f"{column!r} was named as the {role} of the images, but the folder {shown!r} has "
+                "no metadata.csv or metadata.jsonl that could hold such a column.",
+                path=shown,
+                column=column,
+            )
         return pd.DataFrame(index=range(len(listing.files))), absent
     if len(listed) < len(listing.files):
         logger.warning(
@@ -149,18 +155,6 @@ def _check_one_each(files: Sequence[str], shown: str) -> None:
             )
 
 
-def _check_asked(columns: Mapping[str, Any], shown: str) -> None:
-    if columns:
-        role, column = next(iter(columns.items()))
-        raise DataError(
-            f"{column!r} was named as the {role} of the images, but the folder {shown!r} has no "
-            "metadata.csv or metadata.jsonl that could hold such a column.",
-            path=shown,
-            column=column,
-        )
-
-
-logger = logging.getLogger(__name__)
 # First-level folders that are splits, not classes, by the Hugging Face convention.
 _SPLITS = {
     "train": "train",
@@ -291,8 +285,9 @@ def _with_folder_names(
 ) -> pd.DataFrame:
     """Add split and label where they follow from the names of folders."""
     parts = [path.split("/")[:-1] for path in within]
+    are_splits = all(part and part[0].lower() in _SPLITS for part in parts)
     if rules["split"] == FOLDER or (
-        rules["split"] is None and "split" not in described and _are_splits(parts)
+        rules["split"] is None and "split" not in described and are_splits
     ):
         if not all(parts):
             lost = next(path for path, part in zip(within, parts, strict=True) if not part)
@@ -319,10 +314,6 @@ def _with_folder_names(
         if bare < len(parts):
             frame["label"] = [part[0] if part else None for part in parts]
     return frame
-
-
-def _are_splits(parts: list[list[str]]) -> bool:
-    return all(part and part[0].lower() in _SPLITS for part in parts)
 
 
 def _check_different(folders: Mapping[str, Any], base: str) -> None:

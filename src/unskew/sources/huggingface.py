@@ -11,16 +11,16 @@ import numpy as np
 
 from unskew.errors import ConfigError, DataError, ImageError, UnskewError, did_you_mean, first_few
 from unskew.records import Pool
-from unskew.records.arrays import Ints
 from unskew.records.pool import Images, JoinedImages, RawImage
 from unskew.records.pool_table import pool_of_images
 from unskew.sources.pixels import as_pixels
 from unskew.sources.roles import (
     as_label_lists,
+    no_source,
     only_columns,
-    unique_within,
-    with_own_groups,
+    parts_by_source,
     with_roles,
+    with_unique_ids,
 )
 
 if TYPE_CHECKING:
@@ -32,21 +32,17 @@ logger = logging.getLogger(__name__)
 class HuggingFaceImages(Images):
     """The images of a dataset's column, as encoded bytes where they were stored so."""
 
-    def __init__(self, dataset: Any, column: str, rows: Ints) -> None:
-        super().__init__(rows.size)
-        self.dataset, self.column, self.rows = dataset, column, rows
+    def __init__(self, dataset: Any, column: str) -> None:
+        super().__init__(len(dataset))
+        self.dataset, self.column = dataset, column
 
     def read(self, row: int) -> RawImage:
         """Return the image of that row."""
         try:
-            stored = self.dataset[int(self.rows[row])][self.column]
+            stored = self.dataset[row][self.column]
         except (OSError, ValueError, IndexError) as error:
-            raise ImageError(f"row {int(self.rows[row])} of the dataset: {error}") from error
+            raise ImageError(f"row {row} of the dataset: {error}") from error
         return as_pixels(stored)
-
-    def take(self, rows: Ints) -> HuggingFaceImages:
-        """Return the images of these rows."""
-        return HuggingFaceImages(self.dataset, self.column, self.rows[rows])
 
 
 def read_huggingface(
@@ -77,17 +73,9 @@ def read_huggingface(
     """
     import pandas as pd
 
-    if isinstance(dataset, Mapping) and not _is_dataset(dataset):
-        if source is not None:
-            raise ConfigError(
-                f"huggingface names a dataset for each source ({first_few(list(dataset))}); leave "
-                "`source` out.",
-                option="source",
-                value=source,
-            )
-        by_source = dict(dataset)
-    else:
-        by_source = {None: dataset}
+    # A DatasetDict is a dict, but not of sources.
+    is_one = type(dataset).__module__.split(".")[0] == "datasets"
+    by_source = {None: dataset} if is_one else parts_by_source("huggingface", dataset, source)
     named = only_columns(
         {"source": source, "label": label, "id": id, "group": group, "split": split}, "datasets"
     )
@@ -98,15 +86,10 @@ def read_huggingface(
             frame, column = _table(rows, part, named, source_name, image, images, name)
             frames.append(frame)
             if images:
-                pictures.append(
-                    HuggingFaceImages(_encoded(rows, column), column, np.arange(len(frame)))
-                )
+                pictures.append(HuggingFaceImages(_encoded(rows, column), column))
     joined = as_label_lists(pd.concat(frames, ignore_index=True), None, "the dataset")
-    joined = joined.assign(
-        id=unique_within(joined["id"].tolist(), joined["source"].astype(str).tolist())
-    )
     return pool_of_images(
-        with_own_groups(joined, "the dataset"), JoinedImages(pictures) if images else None
+        with_unique_ids(joined, "the dataset"), JoinedImages(pictures) if images else None
     )
 
 
@@ -120,11 +103,6 @@ def _package() -> Any:
             extra="hf",
         ) from error
     return datasets
-
-
-def _is_dataset(value: Any) -> bool:
-    """Tell a DatasetDict, which is a dict, from a dict of datasets."""
-    return type(value).__module__.split(".")[0] == "datasets"
 
 
 def _parts(dataset: Any, name: str, base: str) -> dict[str | None, Any]:
@@ -201,14 +179,8 @@ def _table(
     frame = _named_classes(frame, rows.features, datasets, len(rows))
     frame = with_roles(frame, named, f"the dataset {name!r}", source)
     if "source" not in frame.columns:
-        raise DataError(
-            f"the dataset {name!r} has no column that names the source of each image; its columns "
-            f"are {first_few(list(rows.features), 12)}. "
-            'Name that column (source = "…"), or give each source a dataset of its own '
-            '(huggingface = { north = "north", … }).',
-            column="source",
-            columns=list(rows.features),
-        )
+        example = 'huggingface = { north = "north", … }'
+        raise no_source(list(rows.features), f"the dataset {name!r}", example)
     if part is not None and "split" not in frame.columns and named["split"] is not False:
         frame["split"] = part
     if "id" not in frame.columns:

@@ -18,6 +18,8 @@ from unskew.sources.files import FileImages, is_outside, shown_path
 from unskew.sources.roles import (
     NamePattern,
     as_label_lists,
+    no_source,
+    parts_by_source,
     read_rule,
     unique_within,
     with_own_groups,
@@ -91,18 +93,8 @@ def read_manifest(
     named = {"id": id, "source": source, "path": path} | {
         role: None if isinstance(rule, NamePattern) else rule for role, rule in rules.items()
     }
-    if isinstance(manifest, Mapping) and source is not None:
-        raise ConfigError(
-            f"manifest names a table for each source ({first_few(list(manifest))}); leave `source` "
-            "out.",
-            option="source",
-            value=source,
-        )
-    files: Mapping[Any, Any] = (
-        manifest if isinstance(manifest, Mapping) else {source_name: manifest}
-    )
     tables = []
-    for name, file in files.items():
+    for name, file in parts_by_source("manifest", manifest, source, source_name).items():
         user_path = os.fspath(file)
         table = _read_one(os.path.join(base, user_path), user_path, named, name, delimiter, several)
         table = LocatedTable(
@@ -150,15 +142,8 @@ def _read_one(
         )
     frame = with_roles(table.frame, wanted, f"the table {user_path!r}", source)
     if "source" not in frame.columns:
-        raise DataError(
-            f"the table {user_path!r} has no column that names the source of each image; its "
-            f"columns are {first_few(list(frame.columns), 12)}. "
-            'Name that column (source = "…"), or give each source a table of its own (manifest = '
-            '{ north = "north.csv", … }).',
-            path=user_path,
-            column="source",
-            columns=list(frame.columns),
-        )
+        example, where = 'manifest = { north = "north.csv", … }', f"the table {user_path!r}"
+        raise no_source(list(frame.columns), where, example, path=user_path)
     return LocatedTable(frame, table.line_n, table.unit)
 
 

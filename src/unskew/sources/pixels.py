@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ImageError
-from unskew.records.pool import RawImage
+from unskew.records.pool import RawImage, eight_bits
 
 _CHANNELS = (1, 3, 4)
 _ORIENTATION = 0x0112
@@ -42,13 +42,13 @@ def as_pixels(image: Any) -> RawImage:
     if hasattr(image, "convert") and hasattr(image, "getbands"):
         return _from_pillow(image)
     if hasattr(image, "detach"):
-        return _eight_bits(_channels_last(np.asarray(image.detach().cpu()), tensor=True))
+        return eight_bits(_channels_last(np.asarray(image.detach().cpu()), tensor=True))
     if image is None:
         raise ImageError("there is no image")
     array = np.asarray(image)
     if array.dtype == object:
         raise ImageError(f"not an image: {type(image).__name__}")
-    return _eight_bits(_channels_last(array, tensor=False))
+    return eight_bits(_channels_last(array, tensor=False))
 
 
 def _stored(image: Mapping[str, Any]) -> bytes:
@@ -84,7 +84,7 @@ def _pixels_of(image: Any) -> npt.NDArray[np.uint8]:
     if image.mode.startswith("I") or image.mode == "F":
         numbers = np.asarray(image)
         # Files of these formats hold 16 bits at most, and older Pillows open them with 32.
-        return _eight_bits(
+        return eight_bits(
             numbers.astype(np.uint16)
             if image.mode == "I" and image.format in ("PNG", "PPM")
             else numbers
@@ -110,27 +110,3 @@ def _channels_last(array: npt.NDArray[Any], tensor: bool) -> npt.NDArray[Any]:
         raise ImageError(f"an image has 1, 3 or 4 channels, first or last; got shape {array.shape}")
     # Where both could be: tensors have them first, arrays last.
     return np.moveaxis(array, 0, -1) if first and (tensor or not last) else array
-
-
-def _eight_bits(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    if array.dtype == np.uint8:
-        return array
-    if array.dtype == np.bool_:
-        return array.astype(np.uint8) * np.uint8(255)
-    if not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
-        raise ImageError(f"pixels are numbers; got {array.dtype}")
-    lowest, highest = float(array.min()), float(array.max())
-    if np.issubdtype(array.dtype, np.floating):
-        if not (lowest >= 0 and highest <= 1):
-            raise ImageError(
-                f"floating pixels must be in [0, 1], but these are in [{lowest:.4g}, "
-                f"{highest:.4g}]; leave out a transform that normalises them"
-            )
-        return np.rint(array.astype(np.float64) * 255.0).astype(np.uint8)
-    if lowest < 0 or highest > 65535:
-        raise ImageError(
-            "integer pixels must be between 0 and 255, or 65535 with 16 bits; these are between "
-            f"{lowest:.0f} and {highest:.0f}"
-        )
-    # 16-bit images come as uint16; of a signed or wider type the values tell the depth.
-    return (array >> 8 if array.dtype == np.uint16 or highest > 255 else array).astype(np.uint8)

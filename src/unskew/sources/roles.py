@@ -19,6 +19,39 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+def parts_by_source(
+    kind: str, parts: Any, source: str | None, name: str | None = None
+) -> Mapping[Any, Any]:
+    """Return tables, files or datasets by source: as given, or a single one as that of ``name``."""
+    if not isinstance(parts, Mapping):
+        return {name: parts}
+    if source is not None:
+        raise ConfigError(
+            f"{kind} gives each source its own ({first_few(list(parts))}); leave `source` out.",
+            option="source",
+            value=source,
+        )
+    return parts
+
+
+def no_source(columns: Sequence[str], where: str, example: str, **facts: Any) -> DataError:
+    """Return the error for a table without sources; ``example``: how to give each its own."""
+    return DataError(
+        f"{where} has no column that names the source of each image; its columns are "
+        f'{first_few(columns, 12)}. Name that column (source = "…"), or give each source its own '
+        f"({example}).",
+        column="source",
+        columns=list(columns),
+        **facts,
+    )
+
+
+def with_unique_ids(frame: pd.DataFrame, where: str) -> pd.DataFrame:
+    """Make ids unique across sources, and every image without a group a group of its own."""
+    ids = unique_within(frame["id"].tolist(), frame["source"].astype(str).tolist())
+    return with_own_groups(frame.assign(id=ids), where)
+
+
 def unique_within(ids: Sequence[Any], sources: Sequence[str]) -> list[Any]:
     """Return ids that are unique across sources: those that several share become ``north/17``.
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError, DataError, did_you_mean, first_few
+from unskew.errors import ConfigError, DataError, did_you_mean, first_few, wrong_option
 from unskew.records import Floats, Ints, Pool
 from unskew.records.arrays import Randomness, seed_of
 from unskew.records.levels import MISSING, level_text
@@ -215,11 +215,10 @@ def _checked_shares(shares: Mapping[str, float]) -> tuple[list[str], Floats]:
     names = [str(name) for name in shares]
     share_s = np.array([float(share) for share in shares.values()])
     if not names or not all(name.strip() for name in names):
-        raise ConfigError(
+        raise wrong_option(
             "shares names the splits and their share of the images, such as "
-            f"{dict(DEFAULT_SHARES)}; got {dict(shares)!r}.",
-            option="shares",
-            value=dict(shares),
+            f"{dict(DEFAULT_SHARES)}",
+            shares=dict(shares),
         )
     if not (
         np.isfinite(share_s).all() and (share_s > 0).all() and abs(share_s.sum() - 1.0) <= 1e-9

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
-from unskew.errors import ConfigError, DataError, did_you_mean, first_few
+from unskew.errors import ConfigError, DataError, did_you_mean, first_few, wrong_option
 from unskew.records import Pool, Target
 from unskew.records.levels import MISSING, level_text
 from unskew.target.facts import Distribution, cell_text, check_edges, read_margin, read_target_table
@@ -21,6 +21,9 @@ _CHOICES = {
     "unit": ("image", "group"),
     "uncovered": ("error", "restrict"),
 }
+
+
+OPTIONS = ("bins", "outside", "missing", "unit", "uncovered")
 
 
 class TargetOptions(TypedDict, total=False):
@@ -45,11 +48,10 @@ def margins_target(
 ) -> Target:
     value: Any = margins  # of any kind where it comes from a user
     if not isinstance(value, Mapping):
-        raise ConfigError(
-            f"margins is a table {{attribute: {{level: number}}}}, such as {{'label': {{'cat': "
-            f"0.6, 'dog': 0.4}}}}; got {value!r}.",
-            option="margins",
-            value=value,
+        raise wrong_option(
+            "margins is a table {attribute: {level: number}}, such as {'label': {'cat': 0.6, "
+            "'dog': 0.4}}",
+            margins=value,
         )
     if not margins:
         raise ConfigError(
@@ -73,11 +75,10 @@ def _read_interactions(
             return None
         if interactions == "pool":
             return "pool"
-        raise ConfigError(
+        raise wrong_option(
             "interactions is 'within' (the odds ratios that the sources share), 'pool' (those of "
-            f"all images together), or a joint table; got {interactions!r}.",
-            option="interactions",
-            value=interactions,
+            "all images together), or a joint table",
+            interactions=interactions,
             allowed=["within", "pool"],
         )
     return read_target_table(interactions, read["by"], read["bins"])
@@ -96,11 +97,10 @@ def table_target(
 
 def sample_target(sample: Pool | str, holdout: float) -> Target:
     if not isinstance(sample, Pool | str):
-        raise ConfigError(
-            f"a sample of the target is a Pool, or the path of one; got {type(sample).__name__}. "
-            "Pool.from_frame makes one.",
-            option="sample",
-            value=type(sample).__name__,
+        raise wrong_option(
+            "a sample of the target is a Pool, or the path of one",
+            hint=" Pool.from_frame makes one.",
+            sample=type(sample).__name__,
         )
     return Target(kind="sample", reference=sample, holdout=_read_holdout(holdout))
 
@@ -116,35 +116,29 @@ def _attributes(by: Any) -> tuple[str, ...]:
         or len(set(names)) < len(names)
         or not all(isinstance(name, str) for name in names)
     ):
-        raise ConfigError(
-            f"by names one or more attributes, each once, as text; got {list(names)}.",
-            option="by",
-            value=list(names),
-        )
+        raise wrong_option("by names one or more attributes, each once, as text", by=list(names))
     return names
 
 
 def _read_holdout(holdout: Any) -> float:
     if not isinstance(holdout, Real) or not 0 <= float(holdout) < 1:
-        raise ConfigError(
+        raise wrong_option(
             "holdout is the share of the reference that judges and does not fit, at least 0 and "
-            f"below 1; got {holdout!r}.",
-            option="holdout",
-            value=holdout,
+            "below 1",
+            holdout=holdout,
         )
     return float(holdout)
 
 
 def read_target_options(by: tuple[str, ...], options: Mapping[str, Any]) -> dict[str, Any]:
     """Check the options of a target of masses; return the fields of `Target` that they fill."""
-    known = ("bins", "outside", "missing", "unit", "uncovered")
     for option in options:
-        if option not in known:
+        if option not in OPTIONS:
             raise ConfigError(
                 f"a target has no option {option!r}; it has "
-                f"{first_few(known)}.{did_you_mean(option, known)}",
+                f"{first_few(OPTIONS)}.{did_you_mean(option, OPTIONS)}",
                 option=option,
-                allowed=list(known),
+                allowed=list(OPTIONS),
             )
     per_attribute = {
         option: _by_attribute(option, options.get(option), by)

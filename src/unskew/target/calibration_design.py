@@ -8,16 +8,15 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from unskew.records import Floats
+from unskew.records import Bools, Floats
 
 
 class Design(Protocol):
     """A linear model of the log-odds of C classes with P parameters, in x (n, C)."""
 
     @property
-    def is_slope(self) -> npt.NDArray[np.bool_]:
+    def is_slope(self) -> Bools:
         """(P,) False for intercepts."""
 
     def logits(self, theta_p: Floats, x_nc: Floats) -> Floats:
@@ -60,7 +59,7 @@ class _Diagonal:
         self._n_classes = n_classes
 
     @property
-    def is_slope(self) -> npt.NDArray[np.bool_]:
+    def is_slope(self) -> Bools:
         return np.asarray((self._basis_ap[: self._n_classes] != 0).any(axis=0))
 
     def logits(self, theta_p: Floats, x_nc: Floats) -> Floats:
@@ -93,7 +92,7 @@ class _Full:
         self._n_classes = n_classes
 
     @property
-    def is_slope(self) -> npt.NDArray[np.bool_]:
+    def is_slope(self) -> Bools:
         free = self._n_classes - 1
         return np.tile(np.r_[np.ones(free, dtype=bool), False], free)
 

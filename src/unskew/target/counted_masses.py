@@ -7,9 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-from unskew.records import Codes, Floats, Ints
+from unskew.records import Bools, Codes, Floats, Ints
 from unskew.target.facts import cells_of
 from unskew.target.interactions import CommonInteractions
 from unskew.target.mass_covariance import share_jacobian
@@ -66,7 +65,7 @@ class CountedMasses:
     """
 
     mass_c: Floats = field(repr=False)
-    in_scope_c: npt.NDArray[np.bool_] = field(repr=False)
+    in_scope_c: Bools = field(repr=False)
     size_c: Floats = field(repr=False)
     raked: RakedFromCounts | None = field(repr=False)
     source_p: Ints = field(repr=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unskew.errors import ConfigError, DataError, first_few
+from unskew.errors import ConfigError, DataError, first_few, wrong_option
 from unskew.records import Floats, Ints
 from unskew.records.levels import MISSING, level_text, text_levels
 
@@ -329,11 +329,7 @@ def _read_n(n: Any, stderr: Any, what: str) -> float | None:
             f"{what} has both n and stderr; give the one that its source reports.", option="n"
         )
     if not _is_number(n) or not (math.isfinite(n) and n > 0):
-        raise ConfigError(
-            f"{what}: n is the size of the sample behind it, a positive number; got {n!r}.",
-            option="n",
-            value=n,
-        )
+        raise wrong_option(f"{what}: n is the size of the sample behind it, a positive number", n=n)
     return float(n)
 
 

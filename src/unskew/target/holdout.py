@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-from unskew.records import Ints
+from unskew.records import Bools, Ints
 from unskew.records.content_keys import content_keys, shuffled_ranks
 from unskew.records.pool_table import ROLES
 
@@ -15,9 +14,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def held_out_rows(
-    frame: pd.DataFrame, holdout: float, rng: np.random.Generator
-) -> npt.NDArray[np.bool_]:
+def held_out_rows(frame: pd.DataFrame, holdout: float, rng: np.random.Generator) -> Bools:
     """(n,) which images judge: whole groups, at random, up to the share ``holdout``.
 
     Chance follows from labels and features of the images, not from the order of the rows or from

@@ -18,9 +18,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
-from unskew.records import Floats, Ints
+from unskew.records import Bools, Floats, Ints
 from unskew.records.solution import count_of
 from unskew.target.raking import sweep_margins
 
@@ -125,7 +124,7 @@ def _margins(count_kc: Floats, code_c: Ints) -> Floats:
     return np.asarray(count_kc @ np.eye(int(code_c.max()) + 1)[code_c])
 
 
-def _seen(count_kc: Floats, codes: Sequence[Ints]) -> npt.NDArray[np.bool_]:
+def _seen(count_kc: Floats, codes: Sequence[Ints]) -> Bools:
     """(K, C) whether the source has images with each level of the cell."""
     seen_kc = np.ones(count_kc.shape, dtype=np.bool_)
     for code_c in codes:
@@ -351,7 +350,7 @@ def source_disagreement(
 
 def _noise(
     common: CommonInteractions, mass_c: Floats, effect_k: Floats, rng: np.random.Generator
-) -> Iterator[tuple[npt.NDArray[np.bool_], Floats]]:
+) -> Iterator[tuple[Bools, Floats]]:
     """((C,) the cells that a source sees, distances of counts drawn from the fit) by source."""
     indicator_cj = common.indicator_cj
     inverse_jj = _inverse_margins(mass_c, indicator_cj)

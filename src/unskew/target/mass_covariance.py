@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from unskew.errors import DataError, first_few
-from unskew.records import Floats, Ints
+from unskew.records import Bools, Floats, Ints
 from unskew.records.design_weights import add_design
 from unskew.target.facts import Distribution, cell_text, mass_array
 
@@ -32,9 +31,7 @@ class MassError:
     freedom: float
 
 
-def mass_error(
-    distribution: Distribution, keep_c: npt.NDArray[np.bool_] | None = None
-) -> MassError | None:
+def mass_error(distribution: Distribution, keep_c: Bools | None = None) -> MassError | None:
     """Return the error of the masses, or of those of the cells ``keep_c`` alone, scaled to sum 1.
 
     None if they are taken as exact. Of n drawn, n P are in the kept cells, P their mass. Standard
@@ -198,7 +195,7 @@ def balanced_covariance(stderr_c: Floats) -> Floats:
     return covariance_cc
 
 
-def _correlated(stderr_c: Floats, top: int, others_c: npt.NDArray[np.bool_]) -> Floats:
+def _correlated(stderr_c: Floats, top: int, others_c: Bools) -> Floats:
     """Let the largest error balance all others, which share one correlation ρ ≥ 0."""
     other = np.where(others_c, stderr_c, 0.0)
     squares, square = float(other @ other), float(other.sum() ** 2)
@@ -230,7 +227,7 @@ def _check_balance(distribution: Distribution, stderr_c: Floats) -> None:
         )
 
 
-def restricted_error(error: MassError, mass_c: Floats, keep_c: npt.NDArray[np.bool_]) -> MassError:
+def restricted_error(error: MassError, mass_c: Floats, keep_c: Bools) -> MassError:
     """Return the error of q = p/P on the kept cells, P their mass: J C Jᵀ, J = (I − q 1ᵀ)/P."""
     if keep_c.all():
         return error

@@ -17,6 +17,7 @@ from unskew.errors import (
     UnskewWarning,
     did_you_mean,
     first_few,
+    wrong_option,
 )
 from unskew.records import Floats, Target
 from unskew.target.building import read_target_options
@@ -74,22 +75,15 @@ def predictions_target(
 
 def _check_settings(by: Any, calibrate: Any, level: Any) -> None:
     if not isinstance(by, str) or not by:
-        raise ConfigError(
-            f"by names the attribute that the classes are levels of, as text; got {by!r}.",
-            option="by",
-            value=by,
-        )
+        raise wrong_option("by names the attribute that the classes are levels of, as text", by=by)
     if calibrate not in _CALIBRATIONS:
-        raise ConfigError(
-            f"calibrate is one of {', '.join(map(repr, _CALIBRATIONS))}; got {calibrate!r}.",
-            option="calibrate",
-            value=calibrate,
+        raise wrong_option(
+            f"calibrate is one of {', '.join(map(repr, _CALIBRATIONS))}",
+            calibrate=calibrate,
             allowed=list(_CALIBRATIONS),
         )
     if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
-        raise ConfigError(
-            f"level is a number between 0 and 1; got {level!r}.", option="level", value=level
-        )
+        raise wrong_option("level is a number between 0 and 1", level=level)
 
 
 def _made(by: str, record: LabelShift, covariance_cc: Floats, options: Mapping[str, Any]) -> Target:

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from unskew.errors import ConvergenceError, CoverageError, first_few
-from unskew.records import Floats, Ints
+from unskew.records import Bools, Floats, Ints
 from unskew.target.tilting import Gap, TiltSolution, smallest_conflict, tilt_to_zero
 
 _SWEEPS = 20
@@ -96,9 +95,7 @@ def sweep_margins(weight_c: Floats, codes: Sequence[Ints], masses: Sequence[Floa
     return swept_c if swept_c.min() > _FAINTEST else weight_c
 
 
-def _check_levels_left(
-    margin: MarginOfCells, weight_c: Floats, keep_c: npt.NDArray[np.bool_]
-) -> None:
+def _check_levels_left(margin: MarginOfCells, weight_c: Floats, keep_c: Bools) -> None:
     """Refuse a level with mass all of whose cells are empty or have another level of mass 0."""
     n_levels = len(margin.levels)
     left_l = np.bincount(margin.code_c, weights=weight_c * keep_c, minlength=n_levels)

@@ -8,10 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from unskew.errors import ConfigError, CoverageError, DataError, did_you_mean, first_few
-from unskew.records import Codes, Floats, Ints, Pool, Target
+from unskew.records import Bools, Codes, Floats, Ints, Pool, Target
 from unskew.records.design_weights import design_of_frame
 from unskew.records.levels import MISSING, codes_or_alone, text_levels
 from unskew.target.counted_masses import CountedMasses, RakedFromCounts, design_effects
@@ -54,7 +53,7 @@ class PoolCells:
     """
 
     cells: list[tuple[str, ...]]
-    in_scope_c: npt.NDArray[np.bool_]
+    in_scope_c: Bools
     code_n: Ints
     unit_n: Floats
     dropped: dict[str, int]
@@ -257,9 +256,7 @@ def _unnamed_levels(
     )
 
 
-def _dropped_rows(
-    attributes: list[_Attribute], n: int
-) -> tuple[npt.NDArray[np.bool_], dict[str, int]]:
+def _dropped_rows(attributes: list[_Attribute], n: int) -> tuple[Bools, dict[str, int]]:
     """((n,) which rows the target drops, how many for each level)."""
     drop_n = np.zeros(n, dtype=np.bool_)
     dropped: dict[str, int] = {}

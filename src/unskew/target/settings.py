@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Pool, Target
+from unskew.records.arrays import Bools
 from unskew.records.levels import level_text
 from unskew.records.target import THE_TARGET
 from unskew.target.building import (
+    OPTIONS,
     margins_target,
     sample_target,
     source_target,
@@ -74,9 +75,7 @@ def _reference(target: Target) -> list[str]:
     return sentences
 
 
-def labels_lacking(
-    frame: pd.DataFrame, is_reference: npt.NDArray[np.bool_] | None, which: str
-) -> str:
+def labels_lacking(frame: pd.DataFrame, is_reference: Bools | None, which: str) -> str:
     """Say that the reference has no labels, or how many of its images have none; "" otherwise.
 
     ``is_reference`` marks its rows of the table; None: all.
@@ -228,41 +227,40 @@ def reference_sentences(target: Target, pool: Pool | pd.DataFrame) -> tuple[str,
     return (*sentences, f"That source has {int(pool.sizes[at])} of {len(pool)} images.")
 
 
-_KINDS = ("uniform", "margins", "table", "sample", "source", "predictions")
-_OPTIONS = ("bins", "outside", "missing", "unit", "uncovered")
-# The keys that each kind of target allows in addition.
-_ALLOWED = {
-    "uniform": _OPTIONS,
-    "margins": ("interactions", *_OPTIONS),
-    "table": _OPTIONS,
+# What is known of the population: exactly one of them, with the keys that go with it.
+TARGET_KINDS: dict[str, tuple[str, ...]] = {
+    "uniform": OPTIONS,
+    "margins": ("interactions", *OPTIONS),
+    "table": OPTIONS,
     "sample": ("holdout",),
     "source": ("holdout",),
-    "predictions": _OPTIONS,
+    "predictions": OPTIONS,
 }
 
 
 def read_target(settings: Mapping[str, Any], folder: str | PathLike[str]) -> Target:
     """Read a target of one kind, and the options it allows."""
-    kinds = [kind for kind in _KINDS if kind in settings]
+    kinds = [kind for kind in TARGET_KINDS if kind in settings]
     if len(kinds) != 1:
         raise ConfigError(
-            f"[target] needs exactly one of {', '.join(_KINDS)}; got {first_few(kinds) or 'none'} "
-            f"among {first_few(list(settings))}.",
+            f"[target] needs exactly one of {', '.join(TARGET_KINDS)}; got "
+            f"{first_few(kinds) or 'none'} among {first_few(list(settings))}.",
             key="target",
             value=kinds,
-            allowed=list(_KINDS),
+            allowed=list(TARGET_KINDS),
         )
     (kind,) = kinds
+    allowed = TARGET_KINDS[kind]
     for key in settings:
-        if key != kind and key not in _ALLOWED[kind]:
+        if key != kind and key not in allowed:
             raise ConfigError(
-                f"[target] has {key!r}, which does not go with {kind}; {', '.join(_ALLOWED[kind])} "
-                f"do.{did_you_mean(key, _ALLOWED[kind])}",
+                f"[target] has {key!r}, which does not go with {kind}; {', '.join(allowed)} "
+                f"do.{did_you_mean(key, allowed)}",
                 key=key,
-                allowed=list(_ALLOWED[kind]),
+                allowed=list(allowed),
             )
     base, value = Path(folder), settings[kind]
-    options: dict[str, Any] = {key: settings[key] for key in _OPTIONS if key in settings}
+    options: dict[str, Any] = {key: settings[key] for key in OPTIONS if key in settings}
     if kind == "uniform":
         return uniform_target(value, options)
     if kind == "margins":

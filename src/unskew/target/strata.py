@@ -12,10 +12,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from unskew.errors import ConvergenceError, CoverageError, DataError, first_few
-from unskew.records import Floats, Ints, Pool, Target
+from unskew.records import Bools, Floats, Ints, Pool, Target
 from unskew.target.counted_masses import CountedMasses, RakedFromCounts
 from unskew.target.facts import Distribution, cell_text, mass_array
 from unskew.target.interactions import Disagreement, fit_common_interactions
@@ -61,7 +60,7 @@ class TargetStrata:
     by: tuple[str, ...]
     strata: tuple[tuple[str, ...], ...] = field(repr=False)
     mass: Floats = field(repr=False)
-    in_scope: npt.NDArray[np.bool_] = field(repr=False)
+    in_scope: Bools = field(repr=False)
     code: Ints = field(repr=False)
     unit: Floats = field(repr=False)
     errors: tuple[MassError, ...] = field(repr=False)
@@ -167,9 +166,7 @@ def _check_combinations(pool_cells: PoolCells, table: Distribution, what: str) -
         )
 
 
-def _covered_fact(
-    target: Target, fact: Distribution, has_images_c: npt.NDArray[np.bool_]
-) -> CellMasses:
+def _covered_fact(target: Target, fact: Distribution, has_images_c: Bools) -> CellMasses:
     """Leave out the cells of a fact without images, if the target allows that."""
     mass_c = mass_array(fact)
     empty = _name_uncovered(target, fact.by, fact.cells, mass_c, has_images_c)
@@ -203,7 +200,7 @@ def _name_uncovered(
     by: Sequence[str],
     cells: Sequence[tuple[str, ...]],
     mass_c: Floats,
-    has_images_c: npt.NDArray[np.bool_],
+    has_images_c: Bools,
 ) -> dict[str, float]:
     """{cell with mass and no images: its mass}; refused unless the target may be restricted."""
     empty = {
@@ -290,7 +287,7 @@ def _rake_cells(
     return CellMasses(cells, mass_c, errors, uncovered), indicator_cj
 
 
-def _check_rows(fact: Distribution, in_table_l: npt.NDArray[np.bool_]) -> None:
+def _check_rows(fact: Distribution, in_table_l: Bools) -> None:
     """Refuse a table of interactions without a level that its margin gives mass to."""
     lacking = [
         cell_text(fact.by, fact.cells[at])

@@ -10,10 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg
 
-from unskew.records import Floats, Ints
+from unskew.records import Bools, Floats, Ints
 
 # Columns are scaled to a largest entry of 1 in absolute value; below this a combination of them is
 # constant, that is, redundant.
@@ -193,7 +192,7 @@ def _evaluate(log_weight_c: Floats, z_cl: Floats, nu_l: Floats) -> tuple[float, 
     return largest + float(np.log(total)), probability_c / total
 
 
-def _largest_support(z_cj: Floats) -> npt.NDArray[np.bool_]:
+def _largest_support(z_cj: Floats) -> Bools:
     """(C,) the cells that are not empty in some p ≥ 0 with Σ_c p_c z_c = 0.
 
     None is iff E_p z = 0 cannot be reached.

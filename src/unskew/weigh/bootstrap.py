@@ -15,7 +15,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from unskew.engine.progress import show_progress
-from unskew.errors import ConfigError
+from unskew.errors import ConfigError, wrong_option
 from unskew.records import Estimate, Floats, Ints
 from unskew.records.arrays import seed_of
 from unskew.solve.newton import resolve
@@ -131,11 +131,7 @@ def bootstrap_weights(
     without a solution are counted and left out, never an error.
     """
     if replicates < 1:
-        raise ConfigError(
-            f"replicates must be at least 1; got {replicates!r}.",
-            option="replicates",
-            value=replicates,
-        )
+        raise wrong_option("replicates must be at least 1", replicates=replicates)
     seed = seed_of(rng)
     check_order(values, weights.id)
     value_n = None if values is None else check_values(values, weights.weight.size)

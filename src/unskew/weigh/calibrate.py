@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, first_few
-from unskew.records import Floats, Ints, Weights
+from unskew.records import Bools, Floats, Ints, Weights
 from unskew.records.clustered_mean import effective_size
 from unskew.target.raking import sweep_margins
 from unskew.target.tilting import Gap, TiltSolution, smallest_conflict, tilt_to_zero
@@ -152,8 +152,8 @@ def _summarize(
     )
 
 
-def read_weight(weights: Weights | npt.ArrayLike) -> Floats:
-    """Return (n,) the weights, finite, not negative, divided by their sum."""
+def read_weight(weights: Weights | npt.ArrayLike, name: str = "weights") -> Floats:
+    """Return (n,) the weights, finite, not negative, divided by their sum; ``name``: the option."""
     if isinstance(weights, Weights):
         if not np.isfinite(weights.weight).all():
             raise ConvergenceError(
@@ -167,21 +167,22 @@ def read_weight(weights: Weights | npt.ArrayLike) -> Floats:
     weight_n = np.asarray(weights, dtype=np.float64)
     if weight_n.ndim != 1 or weight_n.size == 0:
         raise DataError(
-            f"weights must be one number per image, in one dimension; got shape {weight_n.shape}.",
-            option="weights",
+            f"{name} must be one number per image, in one dimension; got shape {weight_n.shape}.",
+            option=name,
             value=list(weight_n.shape),
         )
     bad_n = ~np.isfinite(weight_n) | (weight_n < 0)
     if bad_n.any():
         row = int(np.flatnonzero(bad_n)[0])
         raise DataError(
-            f"weights must be finite and not negative, but image {row} has {weight_n[row]}.",
+            f"{name} must be finite and not negative, but image {row} has {weight_n[row]}.",
             row=row,
             value=float(weight_n[row]),
+            count=int(bad_n.sum()),
         )
     largest = weight_n.max()
     if largest == 0:
-        raise DataError("all weights are zero: there is not a single image left.", option="weights")
+        raise DataError("all weights are zero: there is not a single image left.", option=name)
     # Relative to the largest, up to a power of two so that no digit changes: the sum of huge
     # weights does not overflow.
     scaled_n = np.ldexp(weight_n, -math.frexp(largest)[1])
@@ -189,12 +190,12 @@ def read_weight(weights: Weights | npt.ArrayLike) -> Floats:
     return share_n
 
 
-def _keep(weight_n: Floats, margins: Sequence[KnownMargin]) -> npt.NDArray[np.bool_]:
+def _keep(weight_n: Floats, margins: Sequence[KnownMargin]) -> Bools:
     """Find (n,) images that may have a positive weight.
 
     It was positive, and no level of theirs has mass 0.
     """
-    keep_n: npt.NDArray[np.bool_] = weight_n > 0
+    keep_n: Bools = weight_n > 0
     for margin in margins:
         keep_n = keep_n & (margin.mass_l[margin.code] > 0)
     for margin in margins:
@@ -206,7 +207,7 @@ def _keep(weight_n: Floats, margins: Sequence[KnownMargin]) -> npt.NDArray[np.bo
 
 def _collapse(
     weight_n: Floats,
-    keep_n: npt.NDArray[np.bool_],
+    keep_n: Bools,
     margins: Sequence[KnownMargin],
     means: Sequence[KnownMean],
 ) -> tuple[Floats, Ints, Ints]:
@@ -274,8 +275,7 @@ def _unreachable(
     )
     return CoverageError(
         "no weights on these images can reach all margins together; in conflict: "
-        f"{first_few([blocks[at] for at in conflict], 12)}. "
-        f"The nearest that can be reached: {first_few(nearest, 12)}. Add images that combine these "
-        "levels, or leave one margin out.",
+        f"{first_few([blocks[at] for at in conflict], 12)}. The nearest that can be reached: "
+        f"{first_few(nearest, 12)}. Add images that combine these levels, or leave one margin out.",
         columns=[blocks[at] for at in conflict],
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse
 
+from unskew.records.arrays import Bools
 from unskew.target.counted_masses import CountedMasses
 from unskew.target.mass_covariance import MassError
 from unskew.target.strata import TargetStrata
@@ -67,7 +67,7 @@ def counted_error(counted: CountedMasses) -> MassError:
     return MassError(np.asarray(covariance_cc), max(freedom, 1.0))
 
 
-def _counting(counted: CountedMasses, counts_n: npt.NDArray[np.bool_]) -> CountedMasses:
+def _counting(counted: CountedMasses, counts_n: Bools) -> CountedMasses:
     """Leave out rows whose design weight is 0."""
     return replace(
         counted,

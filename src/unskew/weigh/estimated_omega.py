@@ -18,10 +18,9 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import scipy.special
 
-from unskew.records import Estimate, Floats, Ints
+from unskew.records import Bools, Codes, Estimate, Floats, Ints
 from unskew.records.arrays import log_sums
 from unskew.solve.profile_likelihood import Profile
 from unskew.target.mass_covariance import MassError, sum_covariances
@@ -56,11 +55,11 @@ class EstimatedRows:
     """
 
     names: tuple[str, ...]
-    source: npt.NDArray[np.int32]
+    source: Codes
     weight: Floats = field(repr=False)
     unit: Ints | None = field(repr=False)
     profile: Profile = field(repr=False)
-    kept: npt.NDArray[np.bool_]
+    kept: Bools
     mass_errors: tuple[MassError, ...] = field(repr=False, default=())
     design_weight: Floats | None = field(repr=False, default=None)
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import scipy.sparse
 import scipy.sparse.csgraph
 
-from unskew.errors import ConfigError, DataError
+from unskew.errors import DataError, wrong_option
 from unskew.records import Floats
 from unskew.weigh.effective_size import add_by_code
 
@@ -283,9 +283,7 @@ def check_values(values: npt.ArrayLike, n: int, name: str = "values") -> Floats:
 def check_level(level: float) -> None:
     """Refuse a level that is not a coverage strictly between 0 and 1."""
     if not 0.0 < level < 1.0:
-        raise ConfigError(
-            "level is the coverage of the interval, strictly between 0 and 1 (for instance 0.95); "
-            f"got {level!r}.",
-            option="level",
-            value=level,
+        raise wrong_option(
+            "level is the coverage of the interval, strictly between 0 and 1 (for instance 0.95)",
+            level=level,
         )

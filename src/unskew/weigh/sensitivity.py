@@ -16,12 +16,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy.special
 
-from unskew.errors import ConfigError, DataError
-from unskew.records import Floats, Ints
-from unskew.records.arrays import is_missing
+from unskew.errors import wrong_option
+from unskew.records import Floats
 from unskew.records.target import THE_TARGET
+from unskew.weigh.calibrate import read_weight
 from unskew.weigh.extreme_means import Extreme, OrderedValues, order_values, solve_log_factor
 from unskew.weigh.sampling_units import check_level, check_order, check_values
+from unskew.weigh.solved_weights import group_codes
 from unskew.weigh.uncertainty import weighted_mean
 
 if TYPE_CHECKING:
@@ -77,9 +78,8 @@ class Sensitivity:
         low, high = self.interval
         sentences = [
             f"The target mean is {self.value:.4g}. If selection differs from the model by an "
-            f"unknown factor of up to {self.factor:.4g} "
-            f"{self.scope}, it is between {self.low:.4g} and {self.high:.4g}; with sampling "
-            f"error, between {low:.4g} and {high:.4g} "
+            f"unknown factor of up to {self.factor:.4g} {self.scope}, it is between {self.low:.4g} "
+            f"and {self.high:.4g}; with sampling error, between {low:.4g} and {high:.4g} "
             f"({self.level:.0%})."
         ]
         if self.population != THE_TARGET:
@@ -98,8 +98,7 @@ class Sensitivity:
             )
             sentences.append(
                 f"It stays away from {self.threshold:.4g} as long as the factor is below "
-                f"{self.safe_factor:.3g}, sampling error included "
-                f"(without sampling error {turns})."
+                f"{self.safe_factor:.3g}, sampling error included (without sampling error {turns})."
             )
         return tuple(sentences)
 
@@ -153,9 +152,9 @@ def bound_mean(
     >>> bound.value, bound.low, bound.high, round(bound.turning_factor, 12)
     (0.5, 0.25, 0.75, 4.0)
     """
-    weight_n = _check_weight(weight)
+    weight_n = read_weight(weight, "weight")
     value_n = check_values(values, weight_n.size)
-    group_n = np.arange(weight_n.size) if group is None else _codes(group, "group", weight_n.size)
+    group_n = np.arange(weight_n.size) if group is None else group_codes(group, weight_n.size)[0]
     check_level(level)
     quantile = float(scipy.special.ndtri(0.5 + level / 2))
 
@@ -206,7 +205,7 @@ def bound_weights_mean(
         return math.inf if math.isinf(high) else (high - low) / 2
 
     bound = _bound(
-        _check_weight(weights.weight), value_n, factor, cell, by, threshold, level, half_width
+        read_weight(weights.weight), value_n, factor, cell, by, threshold, level, half_width
     )
     if weights.estimation is None:
         return bound
@@ -228,9 +227,9 @@ def _bound(
     cell_n = (
         np.zeros(weight_n.size, dtype=np.int64)
         if cell is None
-        else _codes(cell, "cell", weight_n.size)
+        else group_codes(cell, weight_n.size, "cell")[0]
     )
-    by_n = None if by is None else _codes(by, "by", weight_n.size)
+    by_n = None if by is None else group_codes(by, weight_n.size, "by")[0]
     up = order_values(weight_n, value_n, cell_n, by_n)
     down = order_values(weight_n, -value_n, cell_n, by_n)
     high, low = up.extreme(factor), down.extreme(factor)
@@ -270,76 +269,20 @@ def _safe_factor(side: OrderedValues, aim: float, turning: float, half_width: Ha
     return min(solve_log_factor(excess, upper, _SAFE_TOLERANCE), turning)
 
 
-def _check_weight(weight: npt.ArrayLike) -> Floats:
-    array_n = np.asarray(weight)
-    if array_n.ndim != 1 or array_n.size == 0 or array_n.dtype.kind not in "biuf":
-        raise DataError(
-            f"weight must be one number per image; got shape {array_n.shape} of type "
-            f"{array_n.dtype}.",
-            option="weight",
-            value=list(array_n.shape),
-        )
-    weight_n = array_n.astype(np.float64)
-    bad = np.flatnonzero(~(np.isfinite(weight_n) & (weight_n >= 0.0)))
-    if bad.size:
-        raise DataError(
-            f"weights must be finite and not negative, but image {bad[0]} has {weight_n[bad[0]]} "
-            f"({bad.size} such images).",
-            row=int(bad[0]),
-            value=float(weight_n[bad[0]]),
-            count=int(bad.size),
-        )
-    if not weight_n.any():
-        raise DataError("every weight is 0, so there is no mean to bound.", option="weight")
-    weight_n /= weight_n.max()
-    weight_n /= weight_n.sum()
-    return weight_n
-
-
 def _check_factor(factor: Any) -> float:
     if not isinstance(factor, int | float | np.number) or not factor >= 1.0:
-        raise ConfigError(
+        raise wrong_option(
             "factor is by how much selection may differ from the model, at least 1 (such as 1.5 "
-            f"or 2); got {factor!r}.",
-            option="factor",
-            value=factor,
+            "or 2)",
+            factor=factor,
         )
     return float(factor)
 
 
 def _check_threshold(threshold: Any) -> float:
     if not isinstance(threshold, int | float | np.number) or not math.isfinite(threshold):
-        raise ConfigError(
-            "threshold is the value at which a conclusion turns, a finite number; got "
-            f"{threshold!r}.",
-            option="threshold",
-            value=threshold,
+        raise wrong_option(
+            "threshold is the value at which a conclusion turns, a finite number",
+            threshold=threshold,
         )
     return float(threshold)
-
-
-def _codes(labels: Any, name: str, n: int) -> Ints:
-    """Return (n,) codes 0, 1, … of any labels."""
-    array = np.asarray(labels)
-    if array.shape != (n,):
-        raise DataError(
-            f"{name} has one entry for each of the {n} images; got shape {array.shape}.",
-            option=name,
-            count=n,
-            value=list(array.shape),
-        )
-    if array.dtype.kind in "Of":
-        missing = [row for row, value in enumerate(array.tolist()) if is_missing(value)]
-        if missing:
-            raise DataError(
-                f"{name} is missing for {len(missing)} images (the first is image {missing[0]}); "
-                "give them a level of their own.",
-                option=name,
-                row=missing[0],
-                count=len(missing),
-            )
-    try:
-        _, code_n = np.unique(array, return_inverse=True)
-    except TypeError:
-        _, code_n = np.unique(array.astype(str), return_inverse=True)
-    return code_n.astype(np.int64)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConvergenceError, DataError
-from unskew.records import Floats, Weights
+from unskew.records import Floats, Ints, Weights
 from unskew.records.arrays import is_missing
 from unskew.records.levels import find_positions, list_ids
 from unskew.solve.methods import Solved, solve_prepared, with_exact_hessian
@@ -95,7 +95,7 @@ def solve_weights(
 def weigh_solved(
     solved: Solved,
     ids: npt.NDArray[Any],
-    groups: tuple[npt.NDArray[np.int64], npt.NDArray[Any]] | None = None,
+    groups: tuple[Ints, npt.NDArray[Any]] | None = None,
     design_n: Floats | None = None,
 ) -> Weights:
     """Compute the weights of a solve with the verdict on its links, without a warning.
@@ -176,22 +176,26 @@ def _ids(omega: Any, id: Any, n: int) -> npt.NDArray[Any]:
     return ids
 
 
-def group_codes(group: Any, n: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
-    """Return the code of every image's group, and the names of the groups."""
+def group_codes(group: Any, n: int, name: str = "group") -> tuple[Ints, npt.NDArray[Any]]:
+    """Return the code of every image's group, and the names of the groups; ``name``: the option."""
     array = np.asarray(group)
     if array.shape != (n,):
         raise DataError(
-            f"group has one entry for each of the {n} images; got shape {array.shape}.",
-            option="group",
+            f"{name} has one entry for each of the {n} images; got shape {array.shape}.",
+            option=name,
             count=n,
             value=list(array.shape),
         )
-    if array.dtype.kind in "Of" and any(is_missing(value) for value in array.tolist()):
-        raise DataError(
-            "group is missing (None or NaN) for some images; give an image without a group one "
-            "of its own.",
-            option="group",
-        )
+    if array.dtype.kind in "Of":
+        missing = [row for row, value in enumerate(array.tolist()) if is_missing(value)]
+        if missing:
+            raise DataError(
+                f"{name} is missing (None or NaN) for {len(missing)} images (the first is image "
+                f"{missing[0]}); give such images a {name} of their own.",
+                option=name,
+                row=missing[0],
+                count=len(missing),
+            )
     if array.dtype.kind != "O":
         names, codes = np.unique(array, return_inverse=True)
         return codes.astype(np.int64), names

@@ -6,10 +6,9 @@ Importing this loads Numba.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from unskew.bias.soft_box.kernels_boxes import add_log
-from unskew.records import Floats, Ints
+from unskew.records import Bools, Floats, Ints
 from unskew.solve.kernels_compiler import TILE_ROWS, compiled
 
 
@@ -274,7 +273,7 @@ def evaluate_soft_boxes(
     source_n: Ints,
     offset_nk: Floats,
     bound_c: Ints,
-    is_fixed_k: npt.NDArray[np.bool_],
+    is_fixed_k: Bools,
     prior: float,
     lower_kd: Floats,
     upper_kd: Floats,

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.bias.likelihood import own_means
-from unskew.records import Floats, Ints
+from unskew.records import Bools, Floats, Ints
 from unskew.records.arrays import count_pairs
 
 LARGEST_CHANGE = 1.0  # of log γ in one step
@@ -75,7 +75,7 @@ class LabelProblem:
     bound: Ints
     cell: Ints
     count: Ints
-    is_fixed: npt.NDArray[np.bool_]
+    is_fixed: Bools
     unit_share: float = 1.0
 
     @property
