@@ -1,7 +1,7 @@
-"""What `unskew.shrink_weights` does to the error of a target mean: the table of docs/few-images.md.
+"""What shrinking and trimming weights do to the error of a mean: the tables of docs/few-images.md.
 
-python benchmarks/shrinking.py                    every recipe of tests/simulations.py and the
-features of tests/worlds_variance.py, a quarter of an hour on one core
+python benchmarks/shrinking.py                    every recipe of tests/simulations.py, many
+features and heavy weights of tests/worlds_variance.py; a quarter of an hour on one core
 python benchmarks/shrinking.py --sets 100         quicker, and rougher
 python benchmarks/shrinking.py --only tilt_small  one recipe
 """
@@ -50,12 +50,21 @@ def main() -> None:
     for recipe in worlds.MANY:
         if not options.only or recipe.__name__ in options.only:
             print(measure(recipe, options.sets, features=True)[0], flush=True)
-    better = sum(ratio < 1.0 for ratio in ratios)
     print(
-        f"\nLower in {better} of {len(ratios)}; ratios from {min(ratios):.2f} to "
-        f"{max(ratios):.2f}, geometric mean "
-        f"{np.exp(np.mean(np.log(ratios))):.2f}."
+        '\nTrimmed by trim_weights(at="mse") of the value itself:\n\n'
+        "| recipe | data | images | weights | trimmed | trimmed / weights | at the cap "
+        "|\n|---|---|---|---|---|---|---|"
     )
+    for recipe in worlds.HEAVY:
+        if not options.only or recipe.__name__ in options.only:
+            print(measure_trimming(recipe, options.sets), flush=True)
+    if ratios:
+        better = sum(ratio < 1.0 for ratio in ratios)
+        print(
+            f"\nShrunk one by one: lower in {better} of {len(ratios)}; ratios from "
+            f"{min(ratios):.2f} to {max(ratios):.2f}, geometric mean "
+            f"{np.exp(np.mean(np.log(ratios))):.2f}."
+        )
 
 
 def measure(recipe: recipes.Recipe, n_sets: int, features: bool = False) -> tuple[str, float]:
@@ -74,13 +83,33 @@ def measure(recipe: recipes.Recipe, n_sets: int, features: bool = False) -> tupl
         kept.append(np.mean(list(shrunk.kept.values())))
         sizes.append(data.value.size)
     pool, before, after = np.sqrt(np.mean(np.square(error), axis=0))
-    about = " ".join((recipe.__doc__ or "").split()).rstrip(".")
     row = (
-        f"| `{recipe.__name__}` | {about} | {np.mean(sizes):.0f} | {pool:.4f} | {before:.4f} | "
+        f"| {_named(recipe)} | {np.mean(sizes):.0f} | {pool:.4f} | {before:.4f} | "
         f"{after:.4f} | {after / before:.2f} | "
         f"{np.mean(kept):.0%} |"
     )
     return row, float(after / before)
+
+
+def measure_trimming(recipe: recipes.Recipe, n_sets: int) -> str:
+    """Root mean square errors by the weights and the trimmed ones; mean number at the cap."""
+    error, trimmed, sizes = [], [], []
+    for seed in range(n_sets):
+        data = recipe(np.random.default_rng([SEED, seed]))
+        weights = data.debias()
+        cut = unskew.trim_weights(weights, at="mse", means={"value": data.value})
+        error.append([each_n @ data.value - data.truth for each_n in (weights.weight, cut.weight)])
+        trimmed.append(cut.n_trimmed)
+        sizes.append(data.value.size)
+    before, after = np.sqrt(np.mean(np.square(error), axis=0))
+    return (
+        f"| {_named(recipe)} | {np.mean(sizes):.0f} | {before:.4f} | {after:.4f} | "
+        f"{after / before:.2f} | {np.mean(trimmed):.1f} |"
+    )
+
+
+def _named(recipe: recipes.Recipe) -> str:
+    return f"`{recipe.__name__}` | {' '.join((recipe.__doc__ or '').split()).rstrip('.')}"
 
 
 if __name__ == "__main__":

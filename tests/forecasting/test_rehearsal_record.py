@@ -79,6 +79,9 @@ def test_verdicts() -> None:
     assert verdict == "cannot tell"
     assert "errors" in message
     assert "`s`" not in message
+    verdict, message = judge_rehearsal([good, replace(vague, source="attic")], "Tilt")
+    assert verdict == "transfers"
+    assert "`attic`" in message
     verdict, message = judge_rehearsal([lost], "Tilt")
     assert verdict == "cannot tell"
     assert "Not reached from the others: `s`" in message

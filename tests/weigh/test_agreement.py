@@ -129,6 +129,17 @@ def test_a_source_without_a_single_one_has_an_error() -> None:
     assert 0.0 < low < high < 1.0
 
 
+def test_a_source_that_never_says_yes_is_no_error_of_the_others() -> None:
+    weights, value = _shares([0.5, 0.45, 0.55, 0.5, 0.0], 250)
+    estimate = weights.mean(value)
+    assert estimate.sources_disagree
+    assert estimate.by_source["4"].interval[1] < 0.05
+    low, high = estimate.new_source or (math.nan, math.nan)
+    # One of five is 0: another one may be near it.
+    assert low < 0.05
+    assert high > 0.6
+
+
 def test_units_and_shifts_change_nothing_else() -> None:
     data = known_numbers(np.random.default_rng(3), 4, 3.0)
     weights = data.debias()

@@ -282,6 +282,9 @@ def judge_rehearsal(sources: Sequence[SourceRehearsal], family: str) -> tuple[st
             "Where naive and debiased truly differ by more than a point, the better one was "
             f"predicted {right} of {len(asked)} times."
         )
+    vague = [f"`{source.source}`" for source in sources if source.reached and source.holds is None]
+    if vague:
+        parts.append(f"Errors are too large to tell on {first_few(vague)}.")
     return verdict, " ".join(parts) + _unreached(sources)
 
 

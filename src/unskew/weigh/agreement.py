@@ -248,7 +248,7 @@ def judge_contrasts(
     limit = 1.0 - _CONFIDENCE
     # The error of the target's margins, and of ω, is common to all sources.
     common = max(estimate.stderr**2 - contrasts.mean_variance, 0.0)
-    apart = _with_common_error(plain, linked, kind, common)
+    apart = _with_common_error(linked, kind, estimate.value, common)
     new_source = None
     if y_j.size >= 3:
         low, high = apart.predict(_PRIOR_SCALE * unit, estimate.level)
@@ -295,12 +295,18 @@ def _exceeds(spread: SourceSpread, margin: float) -> bool:
     return spread.p_value(margin) < 1.0 - _CONFIDENCE
 
 
-def _with_common_error(
-    plain: SourceSpread, linked: SourceSpread, kind: str, common: float
-) -> SourceSpread:
-    share_j = scipy.special.expit(linked.y) if kind == "logit" else linked.y
-    slope_j = 1.0 / (share_j * (1.0 - share_j)) if kind == "logit" else np.ones_like(plain.y)
-    return replace(linked, covariance=linked.covariance + common * np.outer(slope_j, slope_j))
+def _with_common_error(linked: SourceSpread, kind: str, mean: float, common: float) -> SourceSpread:
+    """Add an error that moves all sources alike, on the scale of comparison.
+
+    A source that hardly ever says yes is not moved as many points as one that often does: with the
+    slope of its own share, its difference from the others would pass for error.
+    """
+    slope = 1.0
+    if kind == "logit":
+        share_j = scipy.special.expit(linked.y)
+        share = float(np.clip(mean, share_j.min(), share_j.max()))
+        slope = 1.0 / (share * (1.0 - share))
+    return replace(linked, covariance=linked.covariance + common * slope**2)
 
 
 def _back(value: float, kind: str) -> float:
