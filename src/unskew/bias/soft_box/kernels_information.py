@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unskew.bias.soft_box.kernels_likelihood import fill_tile, list_edges
+from unskew.bias.soft_box.kernels_likelihood import Edges, Tile, fill_tile, list_edges, new_tile
 from unskew.records import Floats, Ints
 from unskew.solve.kernels_compiler import TILE_ROWS, compiled
 
@@ -18,13 +18,9 @@ RIM = 1e-3
 @compiled
 def fill_derivatives(
     n_tile: int,
-    source_e: Ints,
-    sign_e: Floats,
+    edges: Edges,
     per_width: float,
-    gap_et: Floats,
-    slack_kt: Floats,
-    factor_kt: Floats,
-    per_norm_t: Floats,
+    tile: Tile,
     ratio_kt: Floats,
     slope_et: Floats,
     mean_pt: Floats,
@@ -33,12 +29,13 @@ def fill_derivatives(
 
     Also ḡ = Σ_k q_k g_k by all parameters (θ, u) of each image.
     """
+    source_e, slack_kt, per_norm_t = edges.source, tile.slack_kt, tile.per_norm_t
     n_edges, n_sources = source_e.shape[0], slack_kt.shape[0]
     mean_pt[n_edges] = 0.0
     for k in range(n_sources):
         slack_t, factor_t, ratio_t, q_t, width_t = (
             slack_kt[k],
-            factor_kt[k],
+            tile.factor_kt[k],
             ratio_kt[k],
             mean_pt[n_edges + 1 + k],
             mean_pt[n_edges],
@@ -50,12 +47,12 @@ def fill_derivatives(
     for e in range(n_edges):
         slack_t, gap_t, slope_t, mean_t, q_t = (
             slack_kt[source_e[e]],
-            gap_et[e],
+            tile.gap_et[e],
             slope_et[e],
             mean_pt[e],
             mean_pt[n_edges + 1 + source_e[e]],
         )
-        height = sign_e[e] * per_width
+        height = edges.sign[e] * per_width
         for t in range(n_tile):
             slope_t[t] = height / max(slack_t[t], RIM) if gap_t[t] > 0.0 else 0.0
             mean_t[t] = q_t[t] * slope_t[t]
@@ -116,60 +113,21 @@ def sum_information(
     That of θ, that of each cell's u, and that across.
     """
     n_cells, n_sources = u_ck.shape
-    source_e, feature_e, sign_e, at_e = list_edges(lower_kd, upper_kd)
-    n_edges = source_e.shape[0]
+    edges = list_edges(lower_kd, upper_kd)
+    n_edges = edges.source.shape[0]
     n_free, n_all = n_edges + 1, n_edges + 1 + n_sources
-    gap_et, slope_et, z_dt = (
-        np.empty((n_edges, TILE_ROWS)),
-        np.empty((n_edges, TILE_ROWS)),
-        np.empty((feature_nd.shape[1], TILE_ROWS)),
-    )
-    slack_kt, factor_kt, ratio_kt = (
-        np.empty((n_sources, TILE_ROWS)),
-        np.empty((n_sources, TILE_ROWS)),
-        np.empty((n_sources, TILE_ROWS)),
-    )
-    mean_pt, per_norm_t, mass_k = (
-        np.empty((n_all, TILE_ROWS)),
-        np.empty(TILE_ROWS),
-        np.zeros(n_sources),
-    )
+    tile = new_tile(feature_nd.shape[1], n_edges, n_sources)
+    slope_et, ratio_kt = np.empty((n_edges, TILE_ROWS)), np.empty((n_sources, TILE_ROWS))
+    mean_pt, mass_k = np.empty((n_all, TILE_ROWS)), np.zeros(n_sources)
     fisher_cpp, information_pp = np.zeros((n_cells, n_all, n_all)), np.zeros((n_free, n_free))
     for c in range(n_cells):
         for k in range(n_sources):
-            factor_kt[k] = np.exp(u_ck[c, k])
+            tile.factor_kt[k] = np.exp(u_ck[c, k])
         for start in range(bound_c[c], bound_c[c + 1], TILE_ROWS):
             m = min(TILE_ROWS, bound_c[c + 1] - start)
-            edges = (source_e, feature_e, sign_e, at_e)
-            fill_tile(
-                feature_nd,
-                offset_nk,
-                start,
-                m,
-                *edges,
-                1.0 / width,
-                u_ck[c],
-                z_dt,
-                gap_et,
-                slack_kt,
-                factor_kt,
-                per_norm_t,
-                mass_k,
-            )
-            fill_derivatives(
-                m,
-                source_e,
-                sign_e,
-                1.0 / width,
-                gap_et,
-                slack_kt,
-                factor_kt,
-                per_norm_t,
-                ratio_kt,
-                slope_et,
-                mean_pt,
-            )
-            add_information(m, source_e, ratio_kt, slope_et, mean_pt, fisher_cpp[c])
+            fill_tile(feature_nd, offset_nk, start, m, edges, 1.0 / width, u_ck[c], tile, mass_k)
+            fill_derivatives(m, edges, 1.0 / width, tile, ratio_kt, slope_et, mean_pt)
+            add_information(m, edges.source, ratio_kt, slope_et, mean_pt, fisher_cpp[c])
         for p in range(n_all):
             for r in range(p):
                 fisher_cpp[c, p, r] += fisher_cpp[c, r, p]

@@ -5,6 +5,8 @@ Importing this loads Numba.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from unskew.bias.soft_box.kernels_boxes import add_log
@@ -12,12 +14,43 @@ from unskew.records import Bools, Floats, Ints
 from unskew.solve.kernels_compiler import TILE_ROWS, compiled
 
 
-@compiled
-def list_edges(lower_kd: Floats, upper_kd: Floats) -> tuple[Ints, Ints, Floats, Floats]:
-    """List source, feature, sign and place of every finite edge, lower ones first, by source.
+class Edges(NamedTuple):
+    """(E,) source, feature, sign (−1 for a lower edge, 1 for an upper one) and place of edges."""
 
-    The sign is −1 for a lower edge and 1 for an upper one.
+    source: Ints
+    feature: Ints
+    sign: Floats
+    at: Floats
+
+
+class Tile(NamedTuple):
+    """Room for what is computed of some images.
+
+    Features (D, T), how far each is beyond each edge (E, T), slack and factor e^{u_k} a_ik of each
+    source (K, T), and 1/Σ_k e^{u_k} a_ik ω_ik (T,).
     """
+
+    z_dt: Floats
+    gap_et: Floats
+    slack_kt: Floats
+    factor_kt: Floats
+    per_norm_t: Floats
+
+
+@compiled
+def new_tile(n_features: int, n_edges: int, n_sources: int) -> Tile:
+    return Tile(
+        np.empty((n_features, TILE_ROWS)),
+        np.empty((n_edges, TILE_ROWS)),
+        np.empty((n_sources, TILE_ROWS)),
+        np.empty((n_sources, TILE_ROWS)),
+        np.empty(TILE_ROWS),
+    )
+
+
+@compiled
+def list_edges(lower_kd: Floats, upper_kd: Floats) -> Edges:
+    """List every finite edge, lower ones first, by source."""
     most = lower_kd.size + upper_kd.size
     source_e, feature_e = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
     sign_e, at_e = np.empty(most), np.empty(most)
@@ -30,30 +63,21 @@ def list_edges(lower_kd: Floats, upper_kd: Floats) -> tuple[Ints, Ints, Floats, 
                     source_e[n_edges], feature_e[n_edges] = k, d
                     sign_e[n_edges], at_e[n_edges] = 2.0 * side - 1.0, edge_kd[k, d]
                     n_edges += 1
-    return source_e[:n_edges], feature_e[:n_edges], sign_e[:n_edges], at_e[:n_edges]
+    return Edges(source_e[:n_edges], feature_e[:n_edges], sign_e[:n_edges], at_e[:n_edges])
 
 
 @compiled
-def measure_tile(
-    z_dt: Floats,
-    n_tile: int,
-    source_e: Ints,
-    feature_e: Ints,
-    sign_e: Floats,
-    at_e: Floats,
-    per_width: float,
-    gap_et: Floats,
-    slack_kt: Floats,
-) -> None:
+def measure_tile(tile: Tile, n_tile: int, edges: Edges, per_width: float) -> None:
     """Measure how far each image is beyond each edge (0: not), and the slack of each source.
 
     The slack is 1 − distance/γ, which is ω where it is positive.
     """
-    for k in range(slack_kt.shape[0]):
-        slack_kt[k] = 1.0
-    for e in range(source_e.shape[0]):
-        sign, at = sign_e[e], at_e[e]
-        z_t, gap_t, slack_t = z_dt[feature_e[e]], gap_et[e], slack_kt[source_e[e]]
+    for k in range(tile.slack_kt.shape[0]):
+        tile.slack_kt[k] = 1.0
+    for e in range(edges.source.shape[0]):
+        sign, at = edges.sign[e], edges.at[e]
+        z_t, gap_t = tile.z_dt[edges.feature[e]], tile.gap_et[e]
+        slack_t = tile.slack_kt[edges.source[e]]
         for t in range(n_tile):
             gap = max(sign * (z_t[t] - at), 0.0)
             gap_t[t] = gap
@@ -61,8 +85,9 @@ def measure_tile(
 
 
 @compiled
-def weigh_tile(u_k: Floats, offset_tk: Floats, slack_kt: Floats, factor_kt: Floats) -> None:
+def weigh_tile(u_k: Floats, offset_tk: Floats, tile: Tile) -> None:
     """Compute e^{u_k} a_ik of an image in the supports, scaled by the largest; 0 outside."""
+    slack_kt, factor_kt = tile.slack_kt, tile.factor_kt
     for t in range(offset_tk.shape[0]):
         top = -np.inf
         for k in range(u_k.shape[0]):
@@ -76,18 +101,12 @@ def weigh_tile(u_k: Floats, offset_tk: Floats, slack_kt: Floats, factor_kt: Floa
 
 
 @compiled
-def norm_tile(
-    u_k: Floats,
-    n_tile: int,
-    factor_kt: Floats,
-    slack_kt: Floats,
-    per_norm_t: Floats,
-    mass_k: Floats,
-) -> None:
+def norm_tile(u_k: Floats, n_tile: int, tile: Tile, mass_k: Floats) -> None:
     """Turn slack into ω, compute 1/Σ_k e^{u_k} a_ik ω_ik, and add Σ_i ω_ik to the masses."""
+    per_norm_t = tile.per_norm_t
     per_norm_t[:] = 0.0
     for k in range(u_k.shape[0]):
-        slack_t, factor_t = slack_kt[k], factor_kt[k]
+        slack_t, factor_t = tile.slack_kt[k], tile.factor_kt[k]
         if u_k[k] == -np.inf:
             slack_t[:] = 0.0
         mass = 0.0
@@ -107,42 +126,31 @@ def fill_tile(
     offset_nk: Floats,
     start: int,
     n_tile: int,
-    source_e: Ints,
-    feature_e: Ints,
-    sign_e: Floats,
-    at_e: Floats,
+    edges: Edges,
     per_width: float,
     u_k: Floats,
-    z_dt: Floats,
-    gap_et: Floats,
-    slack_kt: Floats,
-    factor_kt: Floats,
-    per_norm_t: Floats,
+    tile: Tile,
     mass_k: Floats,
 ) -> None:
     """Fill gaps, ω, factors and norms of the images from ``start`` on.
 
-    ``factor_kt`` holds e^{u_k}, which stays where there is no offset.
+    The factors are e^{u_k}, which stay where there is no offset.
     """
     for d in range(feature_nd.shape[1]):
         for t in range(n_tile):
-            z_dt[d, t] = feature_nd[start + t, d]
-    measure_tile(z_dt, n_tile, source_e, feature_e, sign_e, at_e, per_width, gap_et, slack_kt)
+            tile.z_dt[d, t] = feature_nd[start + t, d]
+    measure_tile(tile, n_tile, edges, per_width)
     if offset_nk.shape[1] > 0:
-        weigh_tile(u_k, offset_nk[start : start + n_tile], slack_kt, factor_kt)
-    norm_tile(u_k, n_tile, factor_kt, slack_kt, per_norm_t, mass_k)
+        weigh_tile(u_k, offset_nk[start : start + n_tile], tile)
+    norm_tile(u_k, n_tile, tile, mass_k)
 
 
 @compiled
 def add_gradient(
     source_t: Ints,
-    source_e: Ints,
-    sign_e: Floats,
+    edges: Edges,
     per_width: float,
-    gap_et: Floats,
-    slack_kt: Floats,
-    factor_kt: Floats,
-    per_norm_t: Floats,
+    tile: Tile,
     rim_prior: float,
     pull_kt: Floats,
     gradient_p: Floats,
@@ -155,10 +163,11 @@ def add_gradient(
 
     ``pull_kt`` is room for minus the first's by ω_ik, (q_ik − 1{k = s_i} (1 + ρ/ω_ik))/ω_ik.
     """
+    source_e, slack_kt, per_norm_t = edges.source, tile.slack_kt, tile.per_norm_t
     n_tile, n_edges = source_t.shape[0], source_e.shape[0]
     n_free = n_edges + 1
     for k in range(slack_kt.shape[0]):
-        slack_t, factor_t, pull_t = slack_kt[k], factor_kt[k], pull_kt[k]
+        slack_t, factor_t, pull_t = slack_kt[k], tile.factor_kt[k], pull_kt[k]
         expected = 0.0
         beyond = 0.0
         for t in range(n_tile):
@@ -179,14 +188,14 @@ def add_gradient(
             pulled += (1.0 - slack_t[t]) * pull_t[t]
         gradient_p[n_edges] -= pulled
     for e in range(n_edges):
-        gap_t, slack_t, pull_t = gap_et[e], slack_kt[source_e[e]], pull_kt[source_e[e]]
+        gap_t, slack_t, pull_t = tile.gap_et[e], slack_kt[source_e[e]], pull_kt[source_e[e]]
         pulled = 0.0
         beyond = 0.0
         for t in range(n_tile):
             pulled += pull_t[t] if gap_t[t] > 0.0 else 0.0
             beyond += 1.0 if gap_t[t] > 0.0 and slack_t[t] > 0.0 else 0.0
-        gradient_p[e] -= pulled * sign_e[e] * per_width
-        slope_p[e] += beyond * sign_e[e] * per_width
+        gradient_p[e] -= pulled * edges.sign[e] * per_width
+        slope_p[e] += beyond * edges.sign[e] * per_width
 
 
 @compiled
@@ -194,10 +203,7 @@ def sweep_cell(
     feature_nd: Floats,
     source_n: Ints,
     offset_nk: Floats,
-    source_e: Ints,
-    feature_e: Ints,
-    sign_e: Floats,
-    at_e: Floats,
+    edges: Edges,
     width: float,
     u_k: Floats,
     rim_prior: float,
@@ -214,10 +220,10 @@ def sweep_cell(
 
     Parameters are laid out as θ (edges, then log γ), then u_k.
     """
-    n, n_sources, n_edges = feature_nd.shape[0], u_k.shape[0], source_e.shape[0]
-    gap_et, z_dt = np.empty((n_edges, TILE_ROWS)), np.empty((feature_nd.shape[1], TILE_ROWS))
-    slack_kt, factor_kt = np.empty((n_sources, TILE_ROWS)), np.empty((n_sources, TILE_ROWS))
-    pull_kt, per_norm_t = np.empty((n_sources, TILE_ROWS)), np.empty(TILE_ROWS)
+    n, n_sources = feature_nd.shape[0], u_k.shape[0]
+    tile = new_tile(feature_nd.shape[1], edges.source.shape[0], n_sources)
+    slack_kt, factor_kt = tile.slack_kt, tile.factor_kt
+    pull_kt = np.empty((n_sources, TILE_ROWS))
     per_width = 1.0 / width
     total, product, per_own = 0.0, 1.0, 0.0
     for k in range(n_sources):
@@ -225,39 +231,20 @@ def sweep_cell(
     for start in range(0, n, TILE_ROWS):
         m = min(TILE_ROWS, n - start)
         rows = slice(start, start + m)
-        edges = (source_e, feature_e, sign_e, at_e)
-        fill_tile(
-            feature_nd,
-            offset_nk,
-            start,
-            m,
-            *edges,
-            per_width,
-            u_k,
-            z_dt,
-            gap_et,
-            slack_kt,
-            factor_kt,
-            per_norm_t,
-            mass_k,
-        )
+        fill_tile(feature_nd, offset_nk, start, m, edges, per_width, u_k, tile, mass_k)
         for t in range(m):
             own = source_n[start + t]
             share = factor_kt[own, t] * slack_kt[own, t]
             if share <= 0.0:
                 return -np.inf, np.inf
-            total, product = add_log(total, product, share * per_norm_t[t])
+            total, product = add_log(total, product, share * tile.per_norm_t[t])
             per_own += 1.0 / slack_kt[own, t]
         if with_gradient:
             add_gradient(
                 source_n[rows],
-                source_e,
-                sign_e,
+                edges,
                 per_width,
-                gap_et,
-                slack_kt,
-                factor_kt,
-                per_norm_t,
+                tile,
                 rim_prior,
                 pull_kt,
                 gradient_p,
@@ -288,8 +275,8 @@ def evaluate_soft_boxes(
     The gradients are 0 where they are not wanted. Rows of a cell are between its bounds.
     """
     n_cells, n_sources = u_ck.shape
-    source_e, feature_e, sign_e, at_e = list_edges(lower_kd, upper_kd)
-    n_edges = source_e.shape[0]
+    edges = list_edges(lower_kd, upper_kd)
+    n_edges = edges.source.shape[0]
     n_free = n_edges + 1
     gradient_cp = np.zeros((n_cells, n_free + n_sources))
     mass_k, slope_width_k, slope_p = np.zeros(n_sources), np.zeros(n_sources), np.zeros(n_free)
@@ -301,10 +288,7 @@ def evaluate_soft_boxes(
             feature_nd[rows],
             source_n[rows],
             offset_nk[rows],
-            source_e,
-            feature_e,
-            sign_e,
-            at_e,
+            edges,
             width,
             u_ck[c],
             rim_prior,
@@ -330,5 +314,5 @@ def evaluate_soft_boxes(
                 value += prior * np.log(mass_k[k] / source_n.shape[0])
                 gradient_p[n_edges] += prior * slope_width_k[k] / mass_k[k]
         for e in range(n_edges):
-            gradient_p[e] += prior * slope_p[e] / mass_k[source_e[e]]
+            gradient_p[e] += prior * slope_p[e] / mass_k[edges.source[e]]
     return value, total, gradient_p, gradient_cp[:, n_free:]
