@@ -7,7 +7,7 @@ import pytest
 
 from raising import refused
 from unskew.errors import ConfigError
-from unskew.learn.ways import Judged, check_way, choose_way, way_of
+from unskew.learn.ways import Judged, WayChoice, check_way, choose_way, way_of
 
 TAUS = np.array([0.0, 0.5, 1.0])
 
@@ -75,6 +75,18 @@ def test_without_a_choice_the_ridge_is_the_default() -> None:
     hits = np.zeros((3, 50))
     judged = Judged(np.full(3, 0.5), ridge_c, hits, np.ones(50), np.arange(50))
     assert choose_way(judged).ridge == 0.01
+
+
+def test_a_single_way_has_its_ridge_chosen() -> None:
+    luck_n = np.random.default_rng(0).random(1000)
+    hits = np.array([luck_n < 0.7, luck_n < 0.8])
+    judged = Judged(np.zeros(2), np.array([0.01, 0.1]), hits, np.ones(1000), np.arange(1000))
+    choice = choose_way(judged)
+    assert (choice.way, choice.ridge, choice.tau) == ("weights", 0.1, 0.0)
+    few = choose_way(judged, least_ess=2000)
+    assert (few.way, few.ridge) == ("weights", 0.01)
+    for one in (choice, few):
+        assert WayChoice.from_dict(one.to_dict()) == one
 
 
 def test_the_score_of_the_best_of_many_equals_is_corrected() -> None:

@@ -1,4 +1,6 @@
-"""Rules of single keys: types of values, and keys of [learn] that do not go with its model."""
+"""Rules of single keys: types of values, what sections have in common, and keys of [learn] that do
+not go with its model.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,22 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from unskew.config.problems import Problem
 
 if TYPE_CHECKING:
     from unskew.config.sections import LearnSection
+
+
+class Section(BaseModel):
+    """Base of all sections: unknown keys and values of another type are errors; frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+    def settings(self) -> dict[str, Any]:
+        """Convert to plain values that TOML can hold; keys without a value are left out."""
+        return self.model_dump(exclude_none=True)
 
 
 def setting(takes: str, meaning: str, default: Any = None, **limits: Any) -> Any:

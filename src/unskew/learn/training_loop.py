@@ -24,6 +24,7 @@ from unskew.learn.augment import augment_images, draw_changes
 from unskew.learn.batch_norm import update_batch_norm
 from unskew.learn.dial import Dialled, turn_dial
 from unskew.learn.presets import TAUS, TrainSettings, settings_dict
+from unskew.learn.recipes import Recipe, after_training
 from unskew.learn.sampling_schemes import plan_draws
 from unskew.learn.schedules import learning_rate_at
 from unskew.learn.trained_model import (
@@ -37,6 +38,7 @@ from unskew.learn.trained_model import (
     save_state,
 )
 from unskew.learn.training_data import DeviceRows, TrainingData, measure_scale, rows_at_once
+from unskew.learn.ways import START, WayChoice, way_of
 from unskew.records import Ints
 
 logger = logging.getLogger(__name__)
@@ -61,12 +63,18 @@ class TrainingRun:
     fingerprint: dict[str, str]
     progress: bool | None
     logs: bool
+    recipe: Recipe | None = None
 
     @property
     def judged(self) -> dict[str, TrainingData]:
         """The sets that are judged after every epoch, by name."""
         validation = self.data.validation
         return ({} if validation is None else {"validation": validation}) | self.watched
+
+    @property
+    def tau(self) -> float:
+        """The position of the dial."""
+        return 0.0 if self.recipe is not None else TAUS.get(self.settings.way, START)
 
     def facts(self) -> dict[str, Any]:
         """Describe the run for its files."""
@@ -108,7 +116,7 @@ class TrainingLoop:
         self.judged = {
             name: DeviceRows(images, fabric.device) for name, images in run.judged.items()
         }
-        dialled = turn_dial(data.weight, data.label, len(data.classes), TAUS.get(settings.way, 0.5))
+        dialled = turn_dial(data.weight, data.label, len(data.classes), run.tau)
         self.loss = _make_loss(dialled, settings, fabric.device)
         self.sampler = _make_sampler(dialled, settings)
         # Whole batches only, so that every image counts the same: another part is left out in each
@@ -164,9 +172,16 @@ class TrainingLoop:
                     "network": self.kept,
                     "epoch": self._best(),
                     "history": self.history,
+                    **self._choice(),
                 },
             )
         self.fabric.barrier()
+
+    def _choice(self) -> dict[str, Any]:
+        """Return what was chosen, and what happens to the logits after training."""
+        way = way_of(self.run.tau)
+        choice = WayChoice(way, None, f"{way}: no other way was tried.")
+        return {"choice": choice.to_dict(), "calibration": after_training(self.run.recipe)}
 
     def _one_epoch(self, epoch: int, advance: Callable[[int], None]) -> None:
         began = time.perf_counter()

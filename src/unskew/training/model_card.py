@@ -21,6 +21,7 @@ from unskew.training.result import Preparation, Scores
 
 if TYPE_CHECKING:
     from unskew.learn.trained_model import TrainedModel
+    from unskew.learn.ways import WayChoice
     from unskew.report.summary.record import Summary
     from unskew.training.inputs import TrainingInputs
 
@@ -54,6 +55,7 @@ class CardFacts:
     arm, sentences : the arm of the model, and what its weights are.
     epoch, epochs : whose weights it has, counted from 1, and how many were trained.
     versions, command : what made it.
+    choice : the way that it was trained in, and why; None where that is not known.
     """
 
     title: str | None
@@ -70,6 +72,7 @@ class CardFacts:
     epochs: int
     versions: Mapping[str, str]
     command: str
+    choice: WayChoice | None = None
 
 
 def gather_facts(prepared: Preparation, model: TrainedModel) -> CardFacts:
@@ -97,6 +100,7 @@ def gather_facts(prepared: Preparation, model: TrainedModel) -> CardFacts:
         epochs=len(model.history),
         versions=find_versions(("torch", "lightning")),
         command=str(summary.provenance.get("command", "")),
+        choice=model.choice,
     )
 
 

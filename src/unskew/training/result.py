@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from unskew.evaluation.bootstrap import MetricValue
     from unskew.learn.presets import TrainSettings
+    from unskew.learn.ways import WayChoice
     from unskew.runs.pipeline import Run
 
 
@@ -41,6 +42,7 @@ class Scores:
     predictions : of every arm: id, y, prediction, score_<class>.
     part_only : which part of the target the figures cover, where the held-out split has no image of
         some strata of it; empty: all of it.
+    choices : of every arm, the way that its model was trained in.
     """
 
     main: str
@@ -48,6 +50,7 @@ class Scores:
     gains: Mapping[str, Cell]
     predictions: Mapping[str, pd.DataFrame] = field(repr=False)
     part_only: str = ""
+    choices: Mapping[str, WayChoice] = field(repr=False, default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what metrics.json contains.
@@ -62,12 +65,15 @@ class Scores:
             }
             for name, record in records.items()
         }
+        for name, choice in self.choices.items():
+            arms[name]["way"] = choice.to_dict()
         gains = {name: cell.difference or {} for name, cell in self.gains.items()}
         notes = [*([self.part_only] if self.part_only else []), *records[self.main]["notes"]]
         return {
             **records[self.main],
             "notes": notes,
             "arm": self.main,
+            "way": arms[self.main].get("way"),
             "arms": arms,
             "gains": json_value(gains),
         }
@@ -133,6 +139,7 @@ def judge_arms(
     *,
     replicates: int = 1000,
     part_only: str = "",
+    choices: Mapping[str, WayChoice] | None = None,
 ) -> Scores:
     """Evaluate every arm on the held-out split with the weights of the run, and compare them.
 
@@ -158,7 +165,7 @@ def judge_arms(
         ).overall
         for name in others
     }
-    return Scores(main, evaluations, gains, predictions, part_only)
+    return Scores(main, evaluations, gains, predictions, part_only, choices or {})
 
 
 def try_judging(training: TrainingInputs, table: pd.DataFrame) -> None:
@@ -298,6 +305,7 @@ class TrainingResult:
             "",
             *self._accuracy(),
             *self._comparisons(),
+            *self._way(),
             *self._epoch(),
             "All of this rests on the bias model; the page says what it assumes.",
             "",
@@ -337,6 +345,10 @@ class TrainingResult:
             for name, gap in gaps.items()
             if gap is not None
         ]
+
+    def _way(self) -> list[str]:
+        choice = self.scores.choices.get(self.scores.main)
+        return [] if choice is None else [f"Way: {choice.reason}"]
 
     def _epoch(self) -> list[str]:
         best, trained = self.epochs[self.scores.main]
