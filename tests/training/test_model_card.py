@@ -120,7 +120,10 @@ def test_a_card_says_which_way_was_chosen_and_from_which(hostile: tuple[CardFact
 
 def test_a_card_says_which_split_chose_the_epoch(hostile: tuple[CardFacts, Scores]) -> None:
     facts, scores = hostile
-    assert "also chose the epoch" in render_card(facts, scores)
+    assert "also chose the epoch, which" in render_card(facts, scores)
+    assert "also chose the epoch and calibrated the probabilities" in render_card(
+        replace(facts, calibrated=True), scores
+    )
     assert "also chose the epoch" not in render_card(replace(facts, epochs=1), scores)
     tested = replace(scores.evaluations["debiased"], split="test")
     assert "also chose the epoch" not in render_card(

@@ -16,6 +16,8 @@
 - ``fast_network``: a small network that learns much in few passes: minutes on a CPU.
 - ``loss``: `WeightedLoss`: a per-image loss of torch, weighted, and unbiased under minibatches.
 - ``model_zoo``: which network a setting names, with the scaling of its inputs inside.
+- ``network_ways``: what happens to a network after its epochs: which way it was trained in, and
+  calibration.
 - ``presets``: how a model is trained: the settings, their presets, and what is wrong with a
   value.
 - ``probe``: a linear probe: weighted multinomial logistic regression, fast enough for dozens of

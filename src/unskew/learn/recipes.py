@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from unskew.learn.calibration import Calibration
 from unskew.records import Floats
 
 Form = Literal["weights", "posthoc"]
@@ -38,4 +39,4 @@ def after_training(recipe: Recipe | None) -> dict[str, Any] | None:
     """Return what a recipe does to the logits of a trained network, as plain values."""
     if recipe is None or recipe.form != "posthoc" or recipe.logit_offset is None:
         return None
-    return {"scale": 1.0, "bias": (-recipe.logit_offset).tolist()}
+    return Calibration(1.0, -recipe.logit_offset).to_dict()

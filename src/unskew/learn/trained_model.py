@@ -251,6 +251,11 @@ class TrainedModel:
     choice: WayChoice | None = None
     calibration: Calibration | None = field(repr=False, default=None)
 
+    @property
+    def calibrated_on_validation(self) -> bool:
+        """Tell whether the validation images calibrated its probabilities."""
+        return self.calibration is not None and self.choice is not None and bool(self.choice.ess)
+
     def scores(
         self, X: npt.NDArray[Any], *, device: str = "auto", progress: bool | None = None
     ) -> Floats:

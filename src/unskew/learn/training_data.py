@@ -79,6 +79,13 @@ class TrainingData:
     def holds_images(self) -> bool:
         return self.X.ndim == 4
 
+    @property
+    def unit(self) -> Ints:
+        """(n,) the same number for images of one group."""
+        if self.group is None:
+            return np.arange(len(self))
+        return np.unique(self.group, return_inverse=True)[1].astype(np.int64)
+
     def without_zeros(self) -> TrainingData:
         """Keep the rows of positive weight, here and in ``validation``; scale weights to mean 1.
 
@@ -125,7 +132,7 @@ class TrainingData:
             "classes": _digest("\n".join(self.classes).encode("utf-8", "surrogatepass")),
         }
         if self.group is not None:
-            parts["groups"] = _digest(np.unique(self.group, return_inverse=True)[1])
+            parts["groups"] = _digest(self.unit)
         if self.judge_weight is not None:
             parts["judging weights"] = _digest(
                 np.ascontiguousarray(self.judge_weight, dtype=np.float64)

@@ -23,8 +23,9 @@ from unskew.errors import DataError, diverged
 from unskew.learn.augment import augment_images, draw_changes
 from unskew.learn.batch_norm import update_batch_norm
 from unskew.learn.dial import Dialled, turn_dial
+from unskew.learn.network_ways import finish_network
 from unskew.learn.presets import TAUS, TrainSettings, settings_dict
-from unskew.learn.recipes import Recipe, after_training
+from unskew.learn.recipes import Recipe
 from unskew.learn.sampling_schemes import plan_draws
 from unskew.learn.schedules import learning_rate_at
 from unskew.learn.trained_model import (
@@ -38,7 +39,7 @@ from unskew.learn.trained_model import (
     save_state,
 )
 from unskew.learn.training_data import DeviceRows, TrainingData, measure_scale, rows_at_once
-from unskew.learn.ways import START, WayChoice, way_of
+from unskew.learn.ways import START
 from unskew.records import Ints
 
 logger = logging.getLogger(__name__)
@@ -169,19 +170,12 @@ class TrainingLoop:
                 self.run.folder,
                 {
                     **self.run.facts(),
-                    "network": self.kept,
                     "epoch": self._best(),
                     "history": self.history,
-                    **self._choice(),
+                    **finish_network(self.network, self.kept, self.run, self.judged),
                 },
             )
         self.fabric.barrier()
-
-    def _choice(self) -> dict[str, Any]:
-        """Return what was chosen, and what happens to the logits after training."""
-        way = way_of(self.run.tau)
-        choice = WayChoice(way, None, f"{way}: no other way was tried.")
-        return {"choice": choice.to_dict(), "calibration": after_training(self.run.recipe)}
 
     def _one_epoch(self, epoch: int, advance: Callable[[int], None]) -> None:
         began = time.perf_counter()

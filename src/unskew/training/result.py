@@ -292,12 +292,14 @@ class TrainingResult:
     scores : how good the models are.
     files : what the folder contains.
     epochs : for every arm, the epoch whose weights its model has, and how many were trained.
+    calibrated : whether the validation images calibrated the model of the main arm.
     """
 
     out: Path
     scores: Scores
     files: tuple[str, ...]
     epochs: Mapping[str, tuple[int, int]]
+    calibrated: bool = False
 
     def lines(self) -> list[str]:
         """Describe the results and where they are."""
@@ -352,19 +354,24 @@ class TrainingResult:
 
     def _epoch(self) -> list[str]:
         best, trained = self.epochs[self.scores.main]
-        if trained <= 1:
-            return []
-        lines = [f"The model has the weights of epoch {best} of {trained}."]
-        if self.scores.judged_on_validation:
+        lines = [f"The model has the weights of epoch {best} of {trained}."] if trained > 1 else []
+        uses = uses_of_validation(trained, self.calibrated)
+        if uses and self.scores.judged_on_validation:
             lines.append(
-                "The same images chose the epoch, which flatters the model a little; a test split "
-                "would not (`unskew split`)."
+                f"The same images {uses}, which flatters the model a little; a test split would "
+                "not (`unskew split`)."
             )
         return lines
 
     def to_dict(self) -> dict[str, Any]:
         """Return what metrics.json contains, and where the files are."""
         return {**self.scores.to_dict(), "folder": str(self.out), "files": list(self.files)}
+
+
+def uses_of_validation(epochs: int, calibrated: bool) -> str:
+    """Say what the validation images were used for; empty: for nothing."""
+    uses = ["chose the epoch"] * (epochs > 1) + ["calibrated the probabilities"] * calibrated
+    return " and ".join(uses)
 
 
 def show_figure(figure: MetricValue, *, points: bool = False) -> str:

@@ -298,7 +298,11 @@ def _write_results(
     ]
     epochs = {name: (model.epoch + 1, len(model.history)) for name, model in models.items()}
     return TrainingResult(
-        out, scores, tuple(name for name in files if (out / name).exists()), epochs
+        out,
+        scores,
+        tuple(name for name in files if (out / name).exists()),
+        epochs,
+        models[main].calibrated_on_validation,
     )
 
 
