@@ -14,10 +14,12 @@
   images apart.
 - ``dial``: `turn_dial`: how much of a class's weight moves into its logit.
 - ``fast_network``: a small network that learns much in few passes: minutes on a CPU.
+- ``last_layer``: the last linear layer of a network: found, and refitted on what the rest makes
+  of images.
 - ``loss``: `WeightedLoss`: a per-image loss of torch, weighted, and unbiased under minibatches.
 - ``model_zoo``: which network a setting names, with the scaling of its inputs inside.
-- ``network_ways``: what happens to a network after its epochs: which way it was trained in, and
-  calibration.
+- ``network_ways``: what happens to a network after its epochs: its last layer refitted, or its
+  logits calibrated.
 - ``presets``: how a model is trained: the settings, their presets, and what is wrong with a
   value.
 - ``probe``: a linear probe: weighted multinomial logistic regression, fast enough for dozens of

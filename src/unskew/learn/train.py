@@ -21,6 +21,7 @@ import numpy as np
 
 from unskew.engine.progress import show_progress
 from unskew.errors import ConfigError, DataError, UnskewError, missing_extra
+from unskew.learn.network_ways import split_head
 from unskew.learn.presets import PRESETS, TAUS, TrainSettings, settings_dict, settings_of
 from unskew.learn.probe_grid import FOLDS, RIDGES, tune_probe
 from unskew.learn.recipes import Recipe
@@ -112,10 +113,13 @@ def train_model(
         )
     watched = {name: images.without_zeros() for name, images in (watch or {}).items()}
     _check_watched(data, watched)
+    fingerprint = data.fingerprint() | ({"recipe": recipe.fingerprint()} if recipe else {})
+    head = None
+    if settings.way == "head" and recipe is None:
+        data, head = split_head(data, settings.seed)
     path = Path(folder)
     prepare_folder(path, resume=resume, force=force)
-    fingerprint = data.fingerprint() | ({"recipe": recipe.fingerprint()} if recipe else {})
-    run = TrainingRun(data, settings, path, watched, fingerprint, progress, logs, recipe)
+    run = TrainingRun(data, settings, path, watched, fingerprint, progress, logs, recipe, head)
     saved = next((name for name in (MODEL, CHECKPOINT) if (path / name).exists()), None)
     if saved is not None:
         refuse_other_run(

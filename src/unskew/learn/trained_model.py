@@ -199,11 +199,20 @@ def refuse_other_run(
         )
 
 
-def fill_network(network: Any, tensors: Mapping[str, Any], model: str, path: Path) -> None:
-    """Load the tensors of a checkpoint into a network; those of another model are an error."""
+def fill_network(
+    network: Any, tensors: Mapping[str, Any], model: str, path: Path, last_layer: str | None = None
+) -> None:
+    """Load the tensors of a checkpoint into a network; those of another model are an error.
+
+    ``last_layer`` is the name of a layer that was refitted, and has a bias.
+    """
     try:
+        if last_layer is not None:
+            from unskew.learn.last_layer import add_bias
+
+            add_bias(network, last_layer)
         network.load_state_dict(tensors)
-    except RuntimeError as error:
+    except (RuntimeError, AttributeError) as error:
         first = str(error).strip().splitlines()
         raise DataError(
             f"{path} holds the weights of another model than {model!r}: "
@@ -380,7 +389,7 @@ def load_trained(folder: str | os.PathLike[str]) -> TrainedModel:
     width = shape[-1]
     with torch.random.fork_rng([]):
         network = new_network(settings, shape, len(classes), np.zeros(width), np.ones(width))
-    fill_network(network, state["network"], settings.model, path)
+    fill_network(network, state["network"], settings.model, path, state.get("last_layer"))
     history = with_seconds(state["history"], Path(folder))
     calibration = state["calibration"]
     return TrainedModel(

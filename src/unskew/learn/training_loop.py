@@ -55,7 +55,7 @@ _LOOK = 50
 
 @dataclass(frozen=True, eq=False)
 class TrainingRun:
-    """What every process of a training knows."""
+    """What every process of a training knows; ``head``: what the last layer is refitted on."""
 
     data: TrainingData
     settings: TrainSettings
@@ -65,6 +65,7 @@ class TrainingRun:
     progress: bool | None
     logs: bool
     recipe: Recipe | None = None
+    head: TrainingData | None = None
 
     @property
     def judged(self) -> dict[str, TrainingData]:
@@ -99,6 +100,7 @@ class TrainingLoop:
         torch.manual_seed(_seed(settings.seed))
         mean, divisor = measure_scale(data, settings.scaling)
         self.network = new_network(settings, data.X.shape[1:], len(data.classes), mean, divisor)
+        self.last_layer = self._last_layer()
         self._show_images()
         self.sgd = torch.optim.SGD(
             [parameter for parameter in self.network.parameters() if parameter.requires_grad],
@@ -133,6 +135,15 @@ class TrainingLoop:
         self.history: list[dict[str, float]] = []
         self.kept: dict[str, Any] = {}
         self._take_up(run.folder / CHECKPOINT)
+
+    def _last_layer(self) -> Any:
+        """Find the last layer, if it is going to be refitted."""
+        from unskew.learn.last_layer import need_last_layer
+
+        if self.run.head is None:
+            return None
+        shape, n_classes = self.run.data.X.shape[1:], len(self.run.data.classes)
+        return need_last_layer(self.network, self.settings.model, shape, n_classes, "way 'head'")
 
     def _show_images(self) -> None:
         """Show a weighted sample to a network that looks at images before its first step.
@@ -172,7 +183,9 @@ class TrainingLoop:
                     **self.run.facts(),
                     "epoch": self._best(),
                     "history": self.history,
-                    **finish_network(self.network, self.kept, self.run, self.judged),
+                    **finish_network(
+                        self.network, self.kept, self.run, self.judged, self.last_layer
+                    ),
                 },
             )
         self.fabric.barrier()

@@ -223,12 +223,16 @@ def _start_record(
 
 def _try_network(settings: TrainSettings, training: TrainingInputs) -> None:
     """Refuse, before anything is weighed, a network that cannot be made or has other outputs."""
+    from unskew.learn.last_layer import need_last_layer
     from unskew.learn.model_zoo import make_network
 
     shape: tuple[int, ...] = training.X.shape[1:]
-    make_network(
-        settings.model, shape, len(training.classes), np.zeros(shape[-1]), np.ones(shape[-1])
+    n_classes = len(training.classes)
+    network = make_network(
+        settings.model, shape, n_classes, np.zeros(shape[-1]), np.ones(shape[-1])
     )
+    if settings.way == "head":
+        need_last_layer(network, settings.model, shape, n_classes, "way 'head'")
 
 
 def run_training(
