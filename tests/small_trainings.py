@@ -29,6 +29,16 @@ def small_data(X=IMAGES, label=LABEL, weight=WEIGHT, *, validation: bool = False
     return TrainingData(X, label, ("a", "b"), weight, ids, held)
 
 
+def unequal_features(n: int, seed: int) -> TrainingData:
+    """Features of three classes with unequal shares, weighted to equal ones."""
+    rng = np.random.default_rng(seed)
+    label = rng.choice(3, n, p=[0.6, 0.3, 0.1])
+    centre = np.random.default_rng(99).normal(size=(3, 6)) * 0.8
+    X = (centre[label] + rng.normal(size=(n, 6))).astype(np.float32)
+    weight = 1 / np.bincount(label)[label]
+    return TrainingData(X, label, ("a", "b", "c"), weight, np.arange(n).astype(str))
+
+
 def small_settings(**overrides):
     usual = {
         "model": "training_networks:convolutional",

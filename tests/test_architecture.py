@@ -70,7 +70,7 @@ LOADS_HEAVY = {
     "estimators/debiased.py": {"sklearn"},
     **{
         f"learn/{name}.py": {"torch"}
-        for name in ("sampler", "loss", "model_zoo", "resnet", "fast_network")
+        for name in ("sampler", "loss", "model_zoo", "resnet", "fast_network", "last_layer")
     },
 }
 LONGEST_FILE = 450

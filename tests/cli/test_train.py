@@ -32,6 +32,11 @@ def test_options_replace_the_settings_of_the_file(table: Path, capsys: Captured)
     error = error_of(_train(table, "--preset", "quick"), capsys)
     assert error["exit_code"] == 2
     assert "preset" in error["message"]
+    error = error_of(_train(table, "--way", "head"), capsys)
+    assert (error["exit_code"], error["facts"]["value"]) == (2, "head")
+    error = error_of(_train(table, "--way", "halv"), capsys)
+    assert error["exit_code"] == 2
+    assert "way" in error["message"]
     error = error_of(_train(table, "--arm", "naif"), capsys)
     assert error["exit_code"] == 2
     assert "naif" in error["message"]
@@ -56,7 +61,8 @@ def test_what_is_printed_for_people_machines_and_nobody(table: Path, capsys: Cap
     assert record["arms"]["debiased"]["overall"] == record["overall"]
     assert record["folder"] == str(out)
     assert {"model-card.md", "metrics.json"} <= set(record["files"])
-    assert (out / "model-card.md").is_file()
+    assert (record["way"]["way"], record["arms"]["naive"]["way"]["way"]) == ("half", "weights")
+    assert "| way | half" in (out / "model-card.md").read_text()
     written = json.loads((out / "metrics.json").read_text())
     assert written["arms"] == record["arms"]
     # What is there is not thrown away unasked.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unskew.learn.calibration import fit_calibration
+from unskew.learn.calibration import choose_calibration, fit_calibration
 
 
 def _sample(seed: int, n: int = 6000) -> tuple[np.ndarray, np.ndarray]:
@@ -62,8 +62,24 @@ def test_separated_images_have_a_finite_scale() -> None:
     assert np.isfinite(found.scale)
 
 
-def test_without_biases_there_is_a_temperature_only() -> None:
-    logit_nm, label_n = _sample(5, 2000)
-    found = fit_calibration(2 * logit_nm, label_n, np.ones(2000), biases=False)
-    assert found.scale == pytest.approx(0.5, rel=0.1)
-    assert not found.bias.any()
+def test_class_biases_are_kept_only_where_they_help() -> None:
+    logit_nm, label_n = _sample(5)
+    right, gain = choose_calibration(logit_nm, label_n, np.ones(label_n.size))
+    assert not right.bias.any()
+    assert gain.value <= gain.stderr
+    wrong_nm = logit_nm + np.array([2.0, 0.0, 0.0])
+    moved, gain = choose_calibration(wrong_nm, label_n, np.ones(label_n.size))
+    assert moved.bias[0] < -1
+    assert gain.value > 10 * gain.stderr
+    # What is said of the gain is what it is on other images.
+    other_nm, truth_n = _sample(6)
+    before = (other_nm + np.array([2.0, 0.0, 0.0])).argmax(axis=1) == truth_n
+    after = moved.apply(other_nm + np.array([2.0, 0.0, 0.0])).argmax(axis=1) == truth_n
+    assert after.mean() - before.mean() == pytest.approx(gain.value, abs=0.02)
+
+
+def test_a_temperature_alone_changes_no_prediction() -> None:
+    logit_nm, label_n = _sample(7, 500)
+    found = fit_calibration(3 * logit_nm + np.eye(3)[0], label_n, np.ones(500), biases=False)
+    assert found.scale < 0.6
+    assert (found.bias == 0).all()

@@ -79,6 +79,35 @@ def test_units_stay_on_one_side() -> None:
     assert scores[0] < 0.6 < scores[1]
 
 
+def test_the_ridge_of_other_weights_is_judged_by_the_target() -> None:
+    """Weights of the target on one class alone: whatever predicts that class most is best."""
+    X_nd, label_n = _classes(7, [400, 400])
+    tuned = tune_probe(
+        X_nd,
+        label_n,
+        np.ones(800),
+        2,
+        taus=(0.0,),
+        judge_weight_n=np.where(label_n == 1, 1.0, 0.0),
+        logit_offset_m=np.array([0.0, -5.0]),
+        calibrate=False,
+    )
+    assert tuned.choice.way == "weights"
+    assert tuned.choice.ess == pytest.approx(400)
+    assert tuned.choice.score > 0.9
+    plain = fit_probe(X_nd, label_n, np.ones(800), 2, ridge=tuned.choice.ridge)
+    np.testing.assert_allclose(
+        tuned.probe.logits(X_nd) - plain.logits(X_nd), np.tile([0.0, 5.0], (800, 1)), atol=1e-2
+    )
+
+
+def test_a_single_unit_is_fitted_without_a_choice() -> None:
+    X_nd, label_n = _classes(8, [3, 3])
+    tuned = tune_probe(X_nd, label_n, np.ones(6), 2, unit_n=np.zeros(6, dtype=int))
+    assert (tuned.choice.way, tuned.choice.ridge) == ("half", 0.01)
+    assert tuned.calibration.scale == 1
+
+
 def test_two_classes_of_which_one_has_a_single_image() -> None:
     X_nd, label_n = _classes(5, [50, 1])
     tuned = tune_probe(X_nd, label_n, _to_equal_shares(label_n), 2)

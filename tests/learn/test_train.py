@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from dataclasses import replace
@@ -28,6 +29,9 @@ pytest.importorskip("lightning")
 from raising import refused  # noqa: E402
 from unskew.learn import TrainingData, settings_of, train_model  # noqa: E402
 from unskew.learn.probe import fit_probe, scale_features  # noqa: E402
+from unskew.learn.probe_grid import tune_probe  # noqa: E402
+from unskew.learn.recipes import Recipe  # noqa: E402
+from unskew.learn.training_data import measure_scale  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -40,12 +44,9 @@ def test_weight_two_is_the_image_twice(tmp_path) -> None:
     repeated = small_data(
         np.repeat(IMAGES, times, axis=0), np.repeat(LABEL, times), np.ones(times.sum())
     )
-    weighted = train_model(
-        small_data(), small_settings(**FULL_BATCH), tmp_path / "weighted", logs=False
-    )
-    unweighted = train_model(
-        repeated, small_settings(**FULL_BATCH), tmp_path / "repeated", logs=False
-    )
+    settings = small_settings(**FULL_BATCH, way="weights")
+    weighted = train_model(small_data(), settings, tmp_path / "weighted", logs=False)
+    unweighted = train_model(repeated, settings, tmp_path / "repeated", logs=False)
     for name, value in tensors(weighted).items():
         # Pixels are float32 while mean and deviation are measured: a few millionths.
         torch.testing.assert_close(value, tensors(unweighted)[name], rtol=1e-5, atol=1e-7)
@@ -165,14 +166,27 @@ def test_the_fast_network_learns_an_easy_task(tmp_path) -> None:
 # The probe
 
 
-def test_the_probe_is_the_exact_one(tmp_path) -> None:
+def _features(n: int = 60) -> TrainingData:
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 5)).astype(np.float32) * np.arange(1, 6, dtype=np.float32)
-    label = (X[:, 0] + rng.normal(size=60) > 0).astype(int)
-    data = TrainingData(X, label, ("a", "b", "never"), np.ones(60), np.arange(60).astype(str))
+    X = rng.normal(size=(n, 5)).astype(np.float32) * np.arange(1, 6, dtype=np.float32)
+    label = (X[:, 0] + rng.normal(size=n) > 0.5).astype(int)
+    return TrainingData(X, label, ("a", "b", "never"), np.ones(n), np.arange(n).astype(str))
+
+
+def _scaled(data: TrainingData) -> np.ndarray:
+    mean, divisor = measure_scale(data, "fourth_root")
+    return ((data.X - mean) / divisor).astype(np.float32)
+
+
+def test_the_probe_is_the_exact_one(tmp_path) -> None:
+    data = _features()
+    X, label = data.X, data.label
     model = train_model(data, settings_of("probe"), tmp_path)
     scaled = scale_features(X, "fourth_root")
-    expected = np.exp(fit_probe(scaled, label, np.ones(60), 3).logits(scaled))
+    tuned = tune_probe(scaled, label, np.ones(60), 3)
+    expected = np.exp(tuned.probe.logits(scaled))
+    assert model.choice == tuned.choice
+    assert json.loads((tmp_path / "settings.json").read_text())["choice"]["way"] == "half"
     np.testing.assert_allclose(
         model.scores(X), expected / expected.sum(1, keepdims=True), atol=2e-4
     )
@@ -182,6 +196,61 @@ def test_the_probe_is_the_exact_one(tmp_path) -> None:
     )
     again = train_model(data, settings_of("probe"), tmp_path, resume=True)
     assert same_bits(model, again)
+
+
+def test_way_and_ridge_are_those_of_the_settings(tmp_path) -> None:
+    data = replace(_features(900), weight=np.where(_features(900).label, 3.0, 1.0))
+    scaled = _scaled(data)
+    for way, tau in (("weights", 0.0), ("logit", 1.0)):
+        settings = settings_of("probe", way=way, ridge=0.02)
+        model = train_model(data, settings, tmp_path / way, logs=False)
+        tuned = tune_probe(scaled, data.label, data.weight, 3, taus=(tau,), ridges=(0.02,))
+        assert (model.choice.way, model.choice.ridge) == (way, 0.02)
+        np.testing.assert_allclose(
+            model.network.network.linear.weight.detach().T, tuned.probe.coefficient, atol=1e-3
+        )
+    free = train_model(data, settings_of("probe"), tmp_path / "free", logs=False)
+    assert {row.way for row in free.choice.scores} == {"weights", "half", "logit"}
+    with refused(ConfigError, option="way", value="head"):
+        train_model(data, settings_of("probe", way="head"), tmp_path / "head", logs=False)
+
+
+def test_a_baseline_is_trained_as_it_is_defined_and_judged_by_the_target(tmp_path) -> None:
+    """Its ridge is the best of the grid under the target's weights; nothing is calibrated."""
+    data = _features(900)
+    weight, offset = np.where(np.arange(900) < 500, 1.0, 0.0), np.array([0.4, -0.7, np.inf])
+    judge = np.where(data.label, 3.0, 1.0)
+    data = replace(data, weight=weight, judge_weight=judge)
+    model = train_model(
+        data, settings_of("probe"), tmp_path, logs=False, recipe=Recipe("posthoc", offset)
+    )
+    scaled = _scaled(data)
+    plain = fit_probe(scaled, data.label, weight, 3, ridge=model.choice.ridge)
+    expected = np.exp(plain.logits(scaled)[:, :2] - offset[:2])
+    np.testing.assert_allclose(
+        model.scores(data.X)[:, :2], expected / expected.sum(1, keepdims=True), atol=1e-3
+    )
+    assert (model.choice.way, model.calibration) == ("weights", None)
+    # All 900 images judge, also those that are not learned from.
+    assert model.choice.ess == pytest.approx(judge.sum() ** 2 / (judge**2).sum())
+    with refused(ConfigError, value=["the recipe"]):
+        train_model(data, settings_of("probe"), tmp_path, resume=True, recipe=Recipe())
+
+
+def test_the_offset_of_a_network_is_subtracted_after_training(tmp_path) -> None:
+    offset = np.array([1.0, -1.0])
+    plain, adjusted = (
+        train_model(
+            small_data(), small_settings(), tmp_path / recipe.form, logs=False, recipe=recipe
+        )
+        for recipe in (Recipe(), Recipe("posthoc", offset))
+    )
+    assert plain.choice.way == "weights"
+    np.testing.assert_allclose(
+        np.log(adjusted.scores(IMAGES)) - np.log(plain.scores(IMAGES)) @ np.eye(2),
+        (-offset - np.log(plain.scores(IMAGES) @ np.exp(-offset))[:, None]),
+        atol=1e-9,
+    )
 
 
 def test_a_probe_of_pixels(tmp_path) -> None:

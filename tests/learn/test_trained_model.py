@@ -135,7 +135,7 @@ def test_checkpoints_that_are_none(tmp_path) -> None:
     with refused(DataError, path=str(tmp_path / "model.pt")):
         load_trained(tmp_path)
     torch.save({"network": {}}, tmp_path / "model.pt")
-    with refused(DataError, value=None, allowed=[1]):
+    with refused(DataError, value=None, allowed=[2]):
         load_trained(tmp_path)
 
 
@@ -181,7 +181,7 @@ def test_state_survives_the_disk_and_nothing_else_is_left(tmp_path) -> None:
     save_state(tmp_path / "model.pt", state)
     found = load_state(tmp_path / "model.pt")
     assert torch.equal(found["network"]["w"], torch.arange(3.0))
-    assert (found["history"], found["name"], found["format"]) == ([{"epoch": 0}], "a", 1)
+    assert (found["history"], found["name"], found["format"]) == ([{"epoch": 0}], "a", 2)
     assert [path.name for path in tmp_path.iterdir()] == ["model.pt"]
 
 

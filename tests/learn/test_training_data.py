@@ -43,6 +43,8 @@ GAPS[4, 2] = np.nan
         ({"weight": np.array([1.0] * 9 + [-1.0])}, "finite and not negative"),
         ({"weight": np.ones(9)}, "X 10, label 10, weight 9, id 10"),
         ({"id": IDS[:3]}, "id 3"),
+        ({"group": np.arange(4)}, "group 4"),
+        ({"judge_weight": np.zeros(10)}, "all 10 weights are zero"),
         ({"label": np.zeros((10, 1), dtype=int)}, "one entry for each image"),
         ({"X": X[..., 0]}, "three equal channels"),
     ],
@@ -158,3 +160,21 @@ def test_a_memmap_goes_to_another_process_as_the_place_of_its_file(tmp_path) -> 
         data, X=mapped[5:10], label=data.label[:5], weight=data.weight[:5], id=data.id[:5]
     )
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(part)).X, X[5:])
+
+
+def test_rows_that_only_judge_are_kept_and_groups_go_with_their_rows(tmp_path) -> None:
+    mapped = np.memmap(tmp_path / "x", dtype=np.uint8, mode="w+", shape=X.shape)
+    mapped[:] = X
+    judge = np.where(np.arange(10) == 1, 0.0, 1.0)
+    weight = np.where(np.arange(10) < 3, 0.0, 2.0)
+    data = _data(X=mapped, weight=weight, judge_weight=judge, group=np.arange(10) // 2)
+    kept = data.without_zeros()
+    assert kept.id.tolist() == [IDS[0], *IDS[2:]]
+    assert kept.group.tolist() == [0, 1, 1, 2, 2, 3, 3, 4, 4]
+    assert kept.weight.mean() == pytest.approx(1.0)
+    some = kept.take(np.array([0, 2, 8]))
+    assert np.array_equal(some.X[np.arange(3)], X[[0, 3, 9]])
+    assert some.judge_weight.tolist() == [1.0, 1.0, 1.0]
+    assert {"groups", "judging weights"} <= set(kept.fingerprint())
+    assert replace(kept, group=None).fingerprint() != kept.fingerprint()
+    assert replace(data, judge_weight=None).without_zeros().id.tolist() == IDS[3:].tolist()

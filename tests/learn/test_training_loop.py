@@ -160,6 +160,17 @@ def test_a_diverging_run_says_so_and_keeps_its_last_checkpoint(tmp_path) -> None
     assert not (tmp_path / "model.pt").exists()
 
 
+def test_no_epoch_depends_on_what_happens_afterwards(tmp_path) -> None:
+    """`auto` trains as `half`; only what is made of its logits may differ."""
+    one, other = (
+        train_model(
+            small_data(validation=True), small_settings(way=way), tmp_path / way, logs=False
+        )
+        for way in ("auto", "half")
+    )
+    assert same_bits(one, other)
+
+
 def test_rows_are_judged_under_their_weights_and_without() -> None:
     """A network whose logits are the features themselves."""
     X = np.array([[2.0, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 3.0]], dtype=np.float32)

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from raising import refused
 from run_data import error_of
@@ -20,8 +18,8 @@ from unskew.cli.app import run_command
 from unskew.training.inputs import (
     Splits,
     TrainingInputs,
-    adjust_scores,
     check_arms,
+    gather_training_data,
     main_arm,
     make_arm,
     take_training_rows,
@@ -36,24 +34,6 @@ def test_rows_of_a_mapped_array_are_mapped_again(tmp_path: Path) -> None:
     rows = np.arange(0, 9000, 2)[::-1]
     assert isinstance(take_training_rows(X, rows), np.memmap)
     assert np.array_equal(take_training_rows(X, rows), np.asarray(X)[rows])
-
-
-@given(
-    st.lists(st.floats(-3, 3), min_size=3, max_size=3),
-    st.lists(st.floats(-3, 3), min_size=3, max_size=3),
-)
-def test_adjusted_scores_are_the_softmax_of_logits_less_the_offset(
-    logit: list[float], offset: list[float]
-) -> None:
-    def softmax(z: Any) -> Any:
-        return np.exp(z) / np.exp(z).sum()
-
-    z, o = np.array(logit), np.array(offset)
-    assert adjust_scores(softmax(z)[None], o)[0] == pytest.approx(softmax(z - o), abs=1e-12)
-
-
-def test_a_class_with_an_infinite_offset_is_never_predicted() -> None:
-    assert adjust_scores(np.array([[0.9, 0.1]]), np.array([np.inf, 2.0])).tolist() == [[0.0, 1.0]]
 
 
 def test_arms_by_name() -> None:
@@ -89,7 +69,24 @@ def test_arms_weigh_train_by_the_baseline_and_validation_by_the_target() -> None
     # Four cats and two dogs of train: 6/(2·4) and 6/(2·2).
     assert balanced.tolist() == pytest.approx([0.75, 0.75, 0.75, 1.5, 0.75, 1.5, 0.6, 1.4])
     adjusted = make_arm("logit_adjustment", training, weights)
-    assert adjusted.logit_offset == pytest.approx(np.log([4 / 6 / 0.5, 2 / 6 / 0.5]))
+    assert adjusted.recipe.form == "posthoc"
+    assert adjusted.recipe.logit_offset == pytest.approx(np.log([4 / 6 / 0.5, 2 / 6 / 0.5]))
+
+
+def test_baselines_are_judged_by_the_target_and_naive_by_itself() -> None:
+    training, weights = _training(Target.uniform("label"))
+    training.inputs.pool.frame["group"] = ["p", "p", "q", "q", "r", "r", "s", "s"]
+    judged = {}
+    for name in ("debiased", "naive", "class_balanced"):
+        arm = make_arm(name, training, weights)
+        data = gather_training_data(training, arm)
+        judged[name] = data.judge_weight
+        assert (arm.recipe is None) == (name == "debiased")
+        assert len(np.unique(data.group)) == 3
+        assert data.validation.judge_weight is None
+        assert len(np.unique(data.validation.group)) == 1
+    assert judged["naive"] is judged["debiased"] is None
+    assert judged["class_balanced"].tolist() == weights.sample_weight[:6].tolist()
 
 
 def test_weights_from_a_table_must_match_the_images(

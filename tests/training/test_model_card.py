@@ -12,6 +12,7 @@ import pytest
 
 from training_runs import read_json
 from unskew.evaluation.predictions import evaluate_predictions
+from unskew.learn.ways import WayChoice, WayScore
 from unskew.report.summary.plain import summary_from_json
 from unskew.training.model_card import CardFacts, escape_markdown, render_card
 from unskew.training.result import Scores
@@ -106,9 +107,23 @@ def test_long_lists_are_cut_and_private_names_withheld(hostile: tuple[CardFacts,
     assert "class 38" not in private
 
 
+def test_a_card_says_which_way_was_chosen_and_from_which(hostile: tuple[CardFacts, Scores]) -> None:
+    facts, scores = hostile
+    assert "| way |" not in render_card(facts, scores)
+    rows = (WayScore("weights", 0.1, 0.7, -0.02, 0.01), WayScore("half", 0.01, 0.72, 0.0, 0.0))
+    choice = WayChoice("half", 0.01, "half: because.", rows, 0.71, 500.0)
+    card = render_card(replace(facts, choice=choice), scores)
+    assert "| way | half: because. Ridge 0.01. |" in card
+    assert "| weights | 70.0% | -2.0 | 1.0 |" in card
+    assert "| half (chosen) | 72.0% | +0.0 | 0.0 |" in card
+
+
 def test_a_card_says_which_split_chose_the_epoch(hostile: tuple[CardFacts, Scores]) -> None:
     facts, scores = hostile
-    assert "also chose the epoch" in render_card(facts, scores)
+    assert "also chose the epoch, which" in render_card(facts, scores)
+    assert "also chose the epoch and calibrated the probabilities" in render_card(
+        replace(facts, calibrated=True), scores
+    )
     assert "also chose the epoch" not in render_card(replace(facts, epochs=1), scores)
     tested = replace(scores.evaluations["debiased"], split="test")
     assert "also chose the epoch" not in render_card(

@@ -62,6 +62,11 @@ def test_arms_are_compared_on_the_same_images(shapes: Path) -> None:
     )
     assert metrics["gains"]["naive"]["accuracy"]["value"] == pytest.approx(debiased - naive)
     assert metrics["overall"]["figures"]["accuracy"]["value"] == debiased
+    assert metrics["way"] == metrics["arms"]["debiased"]["way"]
+    assert {name: arm["way"]["way"] for name, arm in metrics["arms"].items()} == {
+        "debiased": "half",
+        "naive": "weights",
+    }
     by_class = next(part for part in metrics["breakdowns"] if part["column"] == "y")
     assert by_class["worst"]["value"] == min(
         cell["figures"]["accuracy"]["value"] for cell in by_class["cells"]

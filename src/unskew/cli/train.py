@@ -62,6 +62,10 @@ Size = Annotated[
     typer.Option("--size", help="Side of the squares in pixels; overrides \\[learn] size."),
 ]
 Epochs = Annotated[int | None, typer.Option("--epochs", help="Overrides \\[learn] epochs.")]
+WayOption = Annotated[
+    str | None,
+    typer.Option("--way", help="auto, weights, half, logit or head; overrides \\[learn] way."),
+]
 By = Annotated[
     list[str] | None,
     typer.Option(
@@ -84,6 +88,7 @@ def train_network(
     model: Model = None,
     size: Size = None,
     epochs: Epochs = None,
+    way: WayOption = None,
     by: By = None,
     device: Device = None,
     replicates: Replicates = 1000,
@@ -102,7 +107,7 @@ def train_network(
     from unskew.training.run import override_learn, prepare_training, run_training
 
     console, bar = terminal.open_console(quiet or as_json), shows_progress(quiet, as_json)
-    learn = {"preset": preset, "model": model, "size": size, "epochs": epochs, "device": device}
+    learn = {"preset": preset, "model": model, "size": size, "epochs": epochs, "way": way}
     with remarks(quiet):
         if weights is not None and arms:
             raise ConfigError(
@@ -111,7 +116,9 @@ def train_network(
                 option="--weights",
             )
         config = load_config(configuration, seed=seed, jobs=jobs)
-        config = override_learn(config, {**learn, "arms": arms or None, "by": by or None})
+        config = override_learn(
+            config, {**learn, "device": device, "arms": arms or None, "by": by or None}
+        )
         try:
             prepared = prepare_training(
                 config,

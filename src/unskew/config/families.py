@@ -22,8 +22,8 @@ from pydantic import BaseModel, Field, ValidationError, create_model
 from unskew.bias.base import Bias
 from unskew.bias.product import Product
 from unskew.bias.schema import families
+from unskew.config.key_rules import Section
 from unskew.config.problems import Problem, problem_of_error, problems_of, received
-from unskew.config.sections import Section
 from unskew.config.toml_text import KeyPath
 from unskew.errors import UnskewError, did_you_mean, first_few
 from unskew.represent.base import Representation

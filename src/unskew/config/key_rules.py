@@ -1,11 +1,20 @@
-"""Rules of single keys: types of values, and keys of [learn] that do not go with its model."""
+"""Rules of single keys: types of values, what sections have in common, and keys of [learn] that do
+not go with its model.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import AfterValidator, Field, StringConstraints, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+)
 
 from unskew.config.problems import Problem
 from unskew.errors import ConfigError
@@ -13,6 +22,16 @@ from unskew.sources.roles import read_rule
 
 if TYPE_CHECKING:
     from unskew.config.sections import LearnSection
+
+
+class Section(BaseModel):
+    """Base of all sections: unknown keys and values of another type are errors; frozen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
+
+    def settings(self) -> dict[str, Any]:
+        """Convert to plain values that TOML can hold; keys without a value are left out."""
+        return self.model_dump(exclude_none=True)
 
 
 def setting(takes: str, meaning: str, default: Any = None, **limits: Any) -> Any:

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
-from unskew.config.key_rules import ColumnRule, Share, SplitRule, Text, setting
+from unskew.config.key_rules import ColumnRule, Section, Share, SplitRule, Text, setting
+from unskew.learn.presets import Way
 from unskew.represent.decode import MAX_PIXELS
 from unskew.sources.readers import SETTINGS
 from unskew.target.settings import TARGET_KINDS
@@ -41,16 +42,6 @@ def _filled(
     return settings | {
         key: value for key, value in defaults.items() if key in kinds[kind] and key not in settings
     }
-
-
-class Section(BaseModel):
-    """Base of all sections: unknown keys and values of another type are errors; frozen."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, hide_input_in_errors=True)
-
-    def settings(self) -> dict[str, Any]:
-        """Convert to plain values that TOML can hold; keys without a value are left out."""
-        return self.model_dump(exclude_none=True)
 
 
 _COLUMN = "the name of a column"
@@ -340,6 +331,13 @@ class LearnSection(Section):
         gt=0,
         allow_inf_nan=False,
     )
+    way: Way = setting(
+        '"auto", "weights", "half", "logit" or "head"',
+        "How the weights are learned from: they weight images, what the label explains of them "
+        "shifts the logits, or half of each; `head`: half, then the last layer of a network is "
+        "refitted on images that the rest has not seen; `auto`: chosen from the data.",
+        "auto",
+    )
     weighting: Literal["loss", "sampler"] | None = setting(
         '"loss" or "sampler"',
         "Weights multiply the loss of an image, or say how often it is drawn; without it, the "
@@ -377,7 +375,7 @@ class LearnSection(Section):
     )
     ridge: float | None = setting(
         "a number above 0",
-        "Penalty of the probe; without it, the preset's.",
+        "Penalty of the probe; without it, chosen from the data.",
         gt=0,
         allow_inf_nan=False,
     )

@@ -9,15 +9,24 @@
   `make_baselines`.
 - ``batch_norm``: batch normalisation after weighted training: statistics of the target, not of
   the pool.
+- ``calibration``: logits made to hold on the target: one temperature, and a bias for every class.
 - ``density_ratio``: the density ratio of target and pool from a classifier that tells their
   images apart.
+- ``dial``: `turn_dial`: how much of a class's weight moves into its logit.
 - ``fast_network``: a small network that learns much in few passes: minutes on a CPU.
+- ``last_layer``: the last linear layer of a network: found, and refitted on what the rest makes
+  of images.
 - ``loss``: `WeightedLoss`: a per-image loss of torch, weighted, and unbiased under minibatches.
 - ``model_zoo``: which network a setting names, with the scaling of its inputs inside.
+- ``network_ways``: what happens to a network after its epochs: its last layer refitted, or its
+  logits calibrated.
 - ``presets``: how a model is trained: the settings, their presets, and what is wrong with a
   value.
 - ``probe``: a linear probe: weighted multinomial logistic regression, fast enough for dozens of
   fits.
+- ``probe_grid``: `tune_probe`: probes on one grid of dials and ridges, cross-fitted, calibrated,
+  chosen from.
+- ``recipes``: `Recipe`: what a baseline does besides its weights, as the trainer needs it.
 - ``resnet``: the residual networks for small images of He et al. (2016), section 4.2.
 - ``sampler``: `WeightedSampler`: weighted sampling for torch's DataLoader, also in distributed
   training.
@@ -36,6 +45,8 @@
   them on the device.
 - ``training_loop``: the training of a network: one epoch after the other, each judged, saved and
   logged.
+- ``ways``: which way to learn from the weights: candidates judged on held-out images, and the
+  choice.
 - ``weights_by_id``: the weights of the images of a dataset, in its order: joined by id, and
   checked.
 """
@@ -46,25 +57,32 @@ if TYPE_CHECKING:
     from unskew.learn.baseline_record import Baseline, Baselines
     from unskew.learn.baselines import BASELINES, make_baseline, make_baselines
     from unskew.learn.batch_norm import update_batch_norm
+    from unskew.learn.dial import turn_dial
     from unskew.learn.loss import WeightedLoss
-    from unskew.learn.presets import PRESETS, TrainSettings, settings_of
+    from unskew.learn.presets import PRESETS, WAYS, TrainSettings, settings_of
     from unskew.learn.probe import Probe, fit_probe, scale_features
+    from unskew.learn.probe_grid import tune_probe
+    from unskew.learn.recipes import Recipe
     from unskew.learn.sampler import WeightedSampler
     from unskew.learn.sklearn_fit import AdjustedClassifier
     from unskew.learn.train import train_model
     from unskew.learn.trained_model import TrainedModel, load_trained
     from unskew.learn.training_data import TrainingData
+    from unskew.learn.ways import WayChoice
 
 __all__ = [
     "BASELINES",
     "PRESETS",
+    "WAYS",
     "AdjustedClassifier",
     "Baseline",
     "Baselines",
     "Probe",
+    "Recipe",
     "TrainSettings",
     "TrainedModel",
     "TrainingData",
+    "WayChoice",
     "WeightedLoss",
     "WeightedSampler",
     "fit_probe",
@@ -74,6 +92,8 @@ __all__ = [
     "scale_features",
     "settings_of",
     "train_model",
+    "tune_probe",
+    "turn_dial",
     "update_batch_norm",
 ]
 
@@ -86,9 +106,12 @@ _HOME = {
     "Baselines": "baseline_record",
     "PRESETS": "presets",
     "Probe": "probe",
+    "Recipe": "recipes",
     "TrainSettings": "presets",
     "TrainedModel": "trained_model",
     "TrainingData": "training_data",
+    "WAYS": "presets",
+    "WayChoice": "ways",
     "WeightedLoss": "loss",
     "WeightedSampler": "sampler",
     "fit_probe": "probe",
@@ -98,6 +121,8 @@ _HOME = {
     "scale_features": "probe",
     "settings_of": "presets",
     "train_model": "train",
+    "tune_probe": "probe_grid",
+    "turn_dial": "dial",
     "update_batch_norm": "batch_norm",
 }
 

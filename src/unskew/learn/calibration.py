@@ -8,18 +8,22 @@ target, show how much (Guo et al. 2017; Alexandari, Kundaje & Shrikumar 2020).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.optimize
 
 from unskew.records import Floats, Ints
-from unskew.records.clustered_mean import effective_size
+from unskew.records.clustered_mean import effective_size, plain_mean
+from unskew.records.weights import Estimate
+from unskew.splits.folds import deal_folds
 
 # Standard deviation of the class biases that are expected: few images of a class move it little.
 _PRIOR = 0.5
 # No held-out image makes a model more than so many times surer, or less sure.
 _MOST = 20.0
+_FOLDS = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +42,10 @@ class Calibration:
     def apply(self, logit_nm: npt.NDArray[np.floating]) -> Floats:
         """Return the (n, M) calibrated logits."""
         return np.asarray(self.scale * logit_nm + self.bias, dtype=np.float64)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for a file."""
+        return {"scale": self.scale, "bias": self.bias.tolist()}
 
 
 def fit_calibration(
@@ -100,3 +108,32 @@ def fit_calibration(
     bias_m = np.zeros(n_classes)
     bias_m[kept] = optimum.x[1:] - optimum.x[1:].mean()
     return Calibration(float(np.exp(optimum.x[0])), bias_m)
+
+
+def choose_calibration(
+    logit_nm: npt.NDArray[np.floating],
+    label_n: Ints,
+    weight_n: Floats,
+    unit_n: Ints | None = None,
+    *,
+    seed: int = 0,
+) -> tuple[Calibration, Estimate]:
+    """Fit a temperature, with class biases if they help; return also what biases gain.
+
+    They help if the weighted accuracy on images of other folds than those they were fitted on is
+    higher by more than one standard error of the paired difference, clustered by unit. A
+    temperature alone changes no prediction.
+    """
+    unit_n = (
+        np.arange(label_n.size) if unit_n is None else np.unique(unit_n, return_inverse=True)[1]
+    )
+    fold_n = deal_folds(unit_n, label_n, min(_FOLDS, int(unit_n.max()) + 1), seed)
+    moved_nm = np.empty(logit_nm.shape)
+    for fold in range(int(fold_n.max()) + 1):
+        rest, part = np.flatnonzero(fold_n != fold), np.flatnonzero(fold_n == fold)
+        fitted = fit_calibration(logit_nm[rest], label_n[rest], weight_n[rest], unit_n[rest])
+        moved_nm[part] = fitted.apply(logit_nm[part])
+    hits = [(z_nm.argmax(axis=1) == label_n).astype(np.float64) for z_nm in (moved_nm, logit_nm)]
+    gain = plain_mean(weight_n / weight_n.sum(), hits[0] - hits[1], unit_n)
+    biases = gain.value > gain.stderr
+    return fit_calibration(logit_nm, label_n, weight_n, unit_n, biases=biases), gain

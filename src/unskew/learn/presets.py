@@ -58,7 +58,7 @@ class TrainSettings:
         weights are.
     patience : stop when the weighted validation loss has not improved for so many epochs. With
         validation images the weights of the best epoch are kept, without them those of the last.
-    ridge : penalty of the probe.
+    ridge : penalty of the probe; None: chosen by cross-fitting.
     scaling : of features, as `scale_features`: "standard", "fourth_root" or "none".
     seed : the same seed, data and settings give the same model (bit for bit on one machine's CPU).
     device, devices, precision : "auto", "cpu" or "cuda"; how many of them; "32-true", "64-true",
@@ -84,7 +84,7 @@ class TrainSettings:
     weighting: Weighting = "sampler"
     scheme: Scheme = "systematic"
     patience: int | None = None
-    ridge: float = 3e-3
+    ridge: float | None = None
     scaling: Scaling = "standard"
     seed: int = 0
     device: str = "auto"
@@ -216,6 +216,8 @@ def _check_settings(settings: TrainSettings) -> None:
             )
     for name, (low, high, closed) in _NUMBERS.items():
         value = getattr(settings, name)
+        if name == "ridge" and value is None:
+            continue
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not (low < value < high or (closed and value == low)):
             upper = "" if high == math.inf else f" and below {high:g}"

@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.learn.calibration import Calibration
+from unskew.learn.calibration import Calibration, choose_calibration
 from unskew.learn.dial import Dialled, turn_dial
 from unskew.learn.presets import TAUS
 from unskew.learn.probe import Probe, fit_probe
-from unskew.learn.ways import START, Judged, WayChoice, calibrate_to_target, choose_way
+from unskew.learn.ways import START, Judged, WayChoice, choose_way
 from unskew.records import Floats, Ints
 from unskew.splits.folds import deal_folds
 
 RIDGES = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 # Closer to the minimum hardly a held-out prediction changes.
 _ROUGH = 3e-4
-_FOLDS = 5
+FOLDS = 5
 # Of larger data so many images are enough to choose by.
 MOST_IMAGES = 50_000
 
@@ -52,9 +52,12 @@ def dialled_probe(
     Intercepts are not penalised, so that a shift of the logits in the loss moves the intercepts by
     as much, and nothing else: the fit needs no shift, only its result.
     """
-    begin = (
-        None if start is None else replace(start, intercept=start.intercept + dialled.logit_shift)
-    )
+    with np.errstate(invalid="ignore"):  # a class that is never predicted: −∞ + ∞
+        begin = (
+            None
+            if start is None
+            else replace(start, intercept=start.intercept + dialled.logit_shift)
+        )
     probe = fit_probe(
         X_nd, label_n, dialled.weight, dialled.logit_shift.size, ridge=ridge, tol=tol, start=begin
     )
@@ -101,6 +104,9 @@ def tune_probe(
     ridges: Sequence[float] = RIDGES,
     unit_n: Ints | None = None,
     stratum_n: Ints | None = None,
+    judge_weight_n: Floats | None = None,
+    logit_offset_m: Floats | None = None,
+    calibrate: bool = True,
     seed: int = 0,
     tol: float = 1e-5,
     advance: Callable[[int], None] = lambda count: None,
@@ -108,42 +114,56 @@ def tune_probe(
     """Choose dial and ridge by cross-fitted weighted accuracy, fit the probe, and calibrate it.
 
     Every candidate is trained on four of five folds and judged on the fifth; `choose_way` chooses,
-    and `calibrate_to_target` calibrates on the same held-out logits. The calibrated probe is the
+    and `choose_calibration` calibrates on the same held-out logits. The calibrated probe is the
     same kind of model: scale · W, and scale · b + bias.
 
     Parameters
     ----------
-    X_nd, label_n, weight_n, n_classes : as for `fit_probe`; the weights are those of the target.
+    X_nd, label_n, weight_n, n_classes : as for `fit_probe`.
     taus, ridges : the grid; with one of each nothing is chosen.
     unit_n : (n,) groups and copies of an image, on one side of every fold.
     stratum_n : (n,) of which every fold gets its share; default: the label.
+    judge_weight_n : (n,) weights of the target, which judge and calibrate; default: ``weight_n``.
+    logit_offset_m : (M,) subtracted from the logits of every candidate (logit adjustment).
+    calibrate : False: the probe as it was fitted.
     """
     unit_n = (
         np.arange(label_n.size) if unit_n is None else np.unique(unit_n, return_inverse=True)[1]
     )
     stratum_n = label_n if stratum_n is None else stratum_n
-    rows = _some_rows(unit_n, weight_n, seed)
-    X_md, label_m, weight_m, unit_m = X_nd[rows], label_n[rows], weight_n[rows], unit_n[rows]
-    unit_m = np.unique(unit_m, return_inverse=True)[1]
-    n_folds = min(_FOLDS, int(unit_m.max()) + 1)
-    fold_m = deal_folds(unit_m, stratum_n[rows], n_folds, seed)
+    judge_n = weight_n if judge_weight_n is None else judge_weight_n
+    offset_m = np.zeros(n_classes) if logit_offset_m is None else logit_offset_m
+    rows = _some_rows(unit_n, np.maximum(weight_n, judge_n), seed)
+    X_md, label_m, weight_m, judge_m = X_nd[rows], label_n[rows], weight_n[rows], judge_n[rows]
+    unit_m = np.unique(unit_n[rows], return_inverse=True)[1]
+    n_folds = min(FOLDS, int(unit_m.max()) + 1)
+    fold_m = (
+        deal_folds(unit_m, stratum_n[rows], n_folds, seed) if n_folds > 1 else np.zeros_like(unit_m)
+    )
     if not turn_dial(weight_m, label_m, n_classes, 1.0).shifts:
         # The weights do not depend on the label: every way is the same.
         taus = [tau for tau in taus if tau == START] or list(taus)[:1]
     candidates, hits = [(tau, ridge) for tau in taus for ridge in ridges], []
     for tau in taus:
-        dialled = turn_dial(weight_m, label_m, n_classes, tau)
+        dialled = _dialled(weight_m, label_m, tau, offset_m)
         logit_rmm = cross_fit_logits(X_md, label_m, dialled, fold_m, ridges, advance=advance)
         hits += [logit_mm.argmax(axis=1) == label_m for logit_mm in logit_rmm]
     tau_c, ridge_c = np.array(candidates).T
-    choice = choose_way(Judged(tau_c, ridge_c, np.array(hits), weight_m, unit_m), seed=seed)
+    choice = choose_way(Judged(tau_c, ridge_c, np.array(hits), judge_m, unit_m), seed=seed)
     ridge = float(ridges[0] if choice.ridge is None else choice.ridge)
-    dialled = turn_dial(weight_m, label_m, n_classes, choice.tau)
-    logit_mm = cross_fit_logits(X_md, label_m, dialled, fold_m, [ridge], advance=advance)[0]
-    calibration = calibrate_to_target(logit_mm, label_m, weight_m, unit_m)
-    dialled = turn_dial(weight_n, label_n, n_classes, choice.tau)
+    calibration = Calibration(1.0, np.zeros(n_classes))
+    if calibrate and n_folds > 1:
+        dialled = _dialled(weight_m, label_m, choice.tau, offset_m)
+        logit_mm = cross_fit_logits(X_md, label_m, dialled, fold_m, [ridge], advance=advance)[0]
+        calibration, _ = choose_calibration(logit_mm, label_m, judge_m, unit_m, seed=seed)
+    dialled = _dialled(weight_n, label_n, choice.tau, offset_m)
     probe = dialled_probe(X_nd, label_n, dialled, ridge=ridge, tol=tol)
     return TunedProbe(calibrated(probe, calibration), choice, calibration)
+
+
+def _dialled(weight_n: Floats, label_n: Ints, tau: float, offset_m: Floats) -> Dialled:
+    dialled = turn_dial(weight_n, label_n, offset_m.size, tau)
+    return replace(dialled, logit_shift=dialled.logit_shift + offset_m)
 
 
 def calibrated(probe: Probe, calibration: Calibration) -> Probe:

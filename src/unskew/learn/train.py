@@ -13,14 +13,18 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from unskew.engine.progress import show_progress
 from unskew.errors import ConfigError, DataError, UnskewError, missing_extra
-from unskew.learn.presets import PRESETS, TrainSettings, settings_dict, settings_of
-from unskew.learn.probe import fit_probe
+from unskew.learn.network_ways import split_head
+from unskew.learn.presets import PRESETS, TAUS, TrainSettings, settings_dict, settings_of
+from unskew.learn.probe_grid import FOLDS, RIDGES, tune_probe
+from unskew.learn.recipes import Recipe
 from unskew.learn.trained_model import (
     CHECKPOINT,
     LOGS,
@@ -43,6 +47,7 @@ from unskew.learn.training_data import (
     row_blocks,
 )
 from unskew.learn.training_loop import TrainingLoop, TrainingRun, judge_rows
+from unskew.learn.ways import WAYS_OF_PROBE, check_way
 
 __all__ = [
     "PRESETS",
@@ -67,6 +72,7 @@ def train_model(
     progress: bool | None = None,
     logs: bool = True,
     watch: Mapping[str, TrainingData] | None = None,
+    recipe: Recipe | None = None,
 ) -> TrainedModel:
     """Train a model on weighted images; write checkpoints, logs and the model into ``folder``.
 
@@ -81,6 +87,8 @@ def train_model(
     logs : write TensorBoard's.
     watch : further images to be judged after every epoch, by name: what weighting gains, epoch by
         epoch.
+    recipe : of a baseline, which is then trained as it is defined, whatever the way of the
+        settings.
     """
     if not isinstance(settings, TrainSettings):
         raise ConfigError(
@@ -90,6 +98,10 @@ def train_model(
             value=type(settings).__name__,
         )
     _need_torch()
+    if settings.model == "probe":
+        check_way(settings.way, WAYS_OF_PROBE, why="a probe is nothing but its last layer")
+    else:
+        data = replace(data, judge_weight=None)
     data = data.without_zeros()
     if settings.model != "probe" and data.label.size < 2:
         # One image has no batch statistics.
@@ -101,9 +113,13 @@ def train_model(
         )
     watched = {name: images.without_zeros() for name, images in (watch or {}).items()}
     _check_watched(data, watched)
+    fingerprint = data.fingerprint() | ({"recipe": recipe.fingerprint()} if recipe else {})
+    head = None
+    if settings.way == "head" and recipe is None:
+        data, head = split_head(data, settings.seed)
     path = Path(folder)
     prepare_folder(path, resume=resume, force=force)
-    run = TrainingRun(data, settings, path, watched, data.fingerprint(), progress, logs)
+    run = TrainingRun(data, settings, path, watched, fingerprint, progress, logs, recipe, head)
     saved = next((name for name in (MODEL, CHECKPOINT) if (path / name).exists()), None)
     if saved is not None:
         refuse_other_run(
@@ -190,7 +206,7 @@ def _train_network(fabric: Any, run: TrainingRun) -> UnskewError | None:
 
 
 def _train_probe(run: TrainingRun) -> None:
-    """Fit once, exactly, by `fit_probe`, instead of in epochs."""
+    """Fit exactly, by `tune_probe`, instead of in epochs."""
     import torch
 
     began = time.perf_counter()
@@ -204,10 +220,25 @@ def _train_probe(run: TrainingRun) -> None:
             network.scale(torch.from_numpy(np.array(data.X[rows]))).flatten(1).float().numpy()
             for rows in row_blocks(data.X)
         ]
-    probe = fit_probe(
-        np.concatenate(scaled), data.label, data.weight, len(data.classes), ridge=settings.ridge
-    )
-    network.network.take(probe)
+    is_free = run.recipe is None and settings.way == "auto"
+    taus = tuple(TAUS.values()) if is_free else (run.tau,)
+    ridges = RIDGES if settings.ridge is None else (settings.ridge,)
+    with show_progress("probes", len(taus) * len(ridges) * FOLDS, run.progress) as advance:
+        tuned = tune_probe(
+            np.concatenate(scaled),
+            data.label,
+            data.weight,
+            len(data.classes),
+            taus=taus,
+            ridges=ridges,
+            unit_n=data.group,
+            judge_weight_n=data.judge_weight,
+            logit_offset_m=None if run.recipe is None else run.recipe.logit_offset,
+            calibrate=run.recipe is None,
+            seed=settings.seed,
+            advance=advance,
+        )
+    network.network.take(tuned.probe)
     row: dict[str, float] = {"epoch": 0, "learning_rate": 0.0}
     for name, images in {"train": data, **run.judged}.items():
         row |= {
@@ -221,5 +252,12 @@ def _train_probe(run: TrainingRun) -> None:
     with closing(TrainingLogs(run.folder / LOGS if run.logs else None, [row])):
         save_model(
             run.folder,
-            {**run.facts(), "network": network.state_dict(), "epoch": 0, "history": [row]},
+            {
+                **run.facts(),
+                "network": network.state_dict(),
+                "epoch": 0,
+                "history": [row],
+                "choice": tuned.choice.to_dict(),
+                "calibration": None,
+            },
         )

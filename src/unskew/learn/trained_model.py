@@ -22,8 +22,10 @@ from unskew.engine.progress import show_progress
 from unskew.errors import ConfigError, DataError, did_you_mean, missing_extra
 from unskew.files.atomic import written_whole
 from unskew.files.plain_json import write_json
+from unskew.learn.calibration import Calibration
 from unskew.learn.presets import DEVICES, TrainSettings
 from unskew.learn.training_data import row_blocks
+from unskew.learn.ways import WayChoice
 from unskew.records import Floats
 
 
@@ -73,7 +75,7 @@ def _grouped(name: str) -> str:
 
 CHECKPOINT, MODEL, SETTINGS, LOGS = "checkpoint.pt", "model.pt", "settings.json", "logs"
 # Changes when files of an older version can no longer be read.
-_FORMAT = 1
+_FORMAT = 2
 # A run may go on elsewhere: then the last bits may differ, and nothing else.
 _MAY_DIFFER = ("device", "devices")
 
@@ -197,11 +199,20 @@ def refuse_other_run(
         )
 
 
-def fill_network(network: Any, tensors: Mapping[str, Any], model: str, path: Path) -> None:
-    """Load the tensors of a checkpoint into a network; those of another model are an error."""
+def fill_network(
+    network: Any, tensors: Mapping[str, Any], model: str, path: Path, last_layer: str | None = None
+) -> None:
+    """Load the tensors of a checkpoint into a network; those of another model are an error.
+
+    ``last_layer`` is the name of a layer that was refitted, and has a bias.
+    """
     try:
+        if last_layer is not None:
+            from unskew.learn.last_layer import add_bias
+
+            add_bias(network, last_layer)
         network.load_state_dict(tensors)
-    except RuntimeError as error:
+    except (RuntimeError, AttributeError) as error:
         first = str(error).strip().splitlines()
         raise DataError(
             f"{path} holds the weights of another model than {model!r}: "
@@ -234,6 +245,9 @@ class TrainedModel:
     fingerprint : of the data it was trained on, by part (images, labels, weights, ids, classes, and
         those of validation).
     network : the torch module: (b, h, w, 3) uint8 or (b, d) float32 → (b, M) logits.
+    choice : the way that it was trained in, and why.
+    calibration : of the logits, fitted or prescribed after training; None: there is none, or the
+        network contains it.
     """
 
     settings: TrainSettings
@@ -243,6 +257,13 @@ class TrainedModel:
     shape: tuple[int, ...]
     fingerprint: dict[str, str] = field(repr=False)
     network: Any = field(repr=False)
+    choice: WayChoice | None = None
+    calibration: Calibration | None = field(repr=False, default=None)
+
+    @property
+    def calibrated_on_validation(self) -> bool:
+        """Tell whether the validation images calibrated its probabilities."""
+        return self.calibration is not None and self.choice is not None and bool(self.choice.ess)
 
     def scores(
         self, X: npt.NDArray[Any], *, device: str = "auto", progress: bool | None = None
@@ -269,8 +290,10 @@ class TrainedModel:
         self.network.eval().to(on)
         with torch.inference_mode(), show_progress("images scored", len(X), progress) as advance:
             for rows in row_blocks(X):
-                logits = self.network(torch.from_numpy(np.array(X[rows])).to(on))
-                score_nm[rows] = torch.softmax(logits.double(), dim=1).cpu().numpy()
+                logit_bm = self.network(torch.from_numpy(np.array(X[rows])).to(on)).double().cpu()
+                if self.calibration is not None:
+                    logit_bm = torch.from_numpy(self.calibration.apply(logit_bm.numpy()))
+                score_nm[rows] = torch.softmax(logit_bm, dim=1).numpy()
                 advance(len(score_nm[rows]))
         return score_nm
 
@@ -313,7 +336,7 @@ def save_model(folder: Path, state: Mapping[str, Any]) -> None:
     How long epochs took is in the former: the bytes of a model depend on the data, the settings and
     the seed alone, and not on whether it was resumed.
     """
-    facts = {name: state[name] for name in ("classes", "epoch", "fingerprint")}
+    facts = {name: state[name] for name in ("classes", "epoch", "fingerprint", "choice")}
     save_settings(
         folder, state["settings"], **facts, seconds=[row["seconds"] for row in state["history"]]
     )
@@ -366,10 +389,21 @@ def load_trained(folder: str | os.PathLike[str]) -> TrainedModel:
     width = shape[-1]
     with torch.random.fork_rng([]):
         network = new_network(settings, shape, len(classes), np.zeros(width), np.ones(width))
-    fill_network(network, state["network"], settings.model, path)
+    fill_network(network, state["network"], settings.model, path, state.get("last_layer"))
     history = with_seconds(state["history"], Path(folder))
+    calibration = state["calibration"]
     return TrainedModel(
-        settings, classes, state["epoch"], history, shape, state["fingerprint"], network.eval()
+        settings,
+        classes,
+        state["epoch"],
+        history,
+        shape,
+        state["fingerprint"],
+        network.eval(),
+        WayChoice.from_dict(state["choice"]),
+        None
+        if calibration is None
+        else Calibration(calibration["scale"], np.array(calibration["bias"])),
     )
 
 

@@ -8,7 +8,7 @@ import hashlib
 import math
 import mmap
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -44,6 +44,10 @@ class TrainingData:
         weight zero are removed.
     id : (n,) what each row is called.
     validation : the same of other images, with weights of their own: judged after every epoch.
+    group : (n,) images of one group, and copies, stay on one side wherever some are held out; None:
+        every image is on its own.
+    judge_weight : (n,) weights of the target, by which the ridge of a probe is chosen; None: those
+        it is trained with.
     """
 
     X: npt.NDArray[Any] = field(repr=False)
@@ -52,14 +56,19 @@ class TrainingData:
     weight: Floats = field(repr=False)
     id: npt.NDArray[Any] = field(repr=False)
     validation: TrainingData | None = None
+    group: npt.NDArray[Any] | None = field(repr=False, default=None)
+    judge_weight: Floats | None = field(repr=False, default=None)
 
     def __post_init__(self) -> None:
-        for name in ("label", "weight", "id"):
-            object.__setattr__(self, name, np.asarray(getattr(self, name)))
+        for name in ("label", "weight", "id", "group", "judge_weight"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, np.asarray(getattr(self, name)))
         object.__setattr__(self, "classes", tuple(str(name) for name in self.classes))
         _check_rows(self)
         _check_labels(self)
         align_by_id(self.weight)
+        if self.judge_weight is not None:
+            align_by_id(self.judge_weight)
         if self.validation is not None:
             check_alike(self, self.validation, "the validation images")
 
@@ -70,21 +79,47 @@ class TrainingData:
     def holds_images(self) -> bool:
         return self.X.ndim == 4
 
+    @property
+    def unit(self) -> Ints:
+        """(n,) the same number for images of one group."""
+        if self.group is None:
+            return np.arange(len(self))
+        return np.unique(self.group, return_inverse=True)[1].astype(np.int64)
+
     def without_zeros(self) -> TrainingData:
-        """Keep the rows of positive weight, here and in ``validation``; scale weights to mean 1."""
+        """Keep the rows of positive weight, here and in ``validation``; scale weights to mean 1.
+
+        Rows that only judge stay, too.
+        """
         validation = None if self.validation is None else self.validation.without_zeros()
         # The sum of huge weights would overflow.
         scaled_n = self.weight / self.weight.max()
-        rows = np.flatnonzero(scaled_n > 0)
+        kept_n = scaled_n > 0
+        if self.judge_weight is not None:
+            kept_n |= self.judge_weight > 0
+        taken = self.take(np.flatnonzero(kept_n))
+        weight_n = scaled_n[kept_n] / scaled_n[kept_n].mean()
+        return replace(
+            taken, label=taken.label.astype(np.int64), weight=weight_n, validation=validation
+        )
+
+    def take(self, rows: Ints) -> TrainingData:
+        """Keep some rows, in ascending order; ``validation`` stays as it is."""
         X = self.X
         if rows.size < len(self):
             # An array larger than memory stays where it is; its rows are picked as they are asked
             # for.
-            X = cast(npt.NDArray[Any], PickedRows(X, rows)) if isinstance(X, np.memmap) else X[rows]
-        weight_n = scaled_n[rows] / scaled_n[rows].mean()
-        return TrainingData(
-            X, self.label[rows].astype(np.int64), self.classes, weight_n, self.id[rows], validation
-        )
+            if isinstance(X, PickedRows):
+                X = cast(npt.NDArray[Any], PickedRows(X.X, X.rows[rows]))
+            elif isinstance(X, np.memmap):
+                X = cast(npt.NDArray[Any], PickedRows(X, rows))
+            else:
+                X = X[rows]
+        parts = {
+            name: None if (values := getattr(self, name)) is None else values[rows]
+            for name in ("label", "weight", "id", "group", "judge_weight")
+        }
+        return replace(self, X=X, **parts)
 
     def fingerprint(self) -> dict[str, str]:
         """Compute the SHA-256 of each part: a run resumed with other data can name what differs."""
@@ -96,6 +131,12 @@ class TrainingData:
             "ids": _digest(ids.encode("utf-8", "surrogatepass")),
             "classes": _digest("\n".join(self.classes).encode("utf-8", "surrogatepass")),
         }
+        if self.group is not None:
+            parts["groups"] = _digest(self.unit)
+        if self.judge_weight is not None:
+            parts["judging weights"] = _digest(
+                np.ascontiguousarray(self.judge_weight, dtype=np.float64)
+            )
         inner = {} if self.validation is None else self.validation.fingerprint()
         return parts | {f"validation {name}": value for name, value in inner.items()}
 
@@ -262,7 +303,12 @@ def _check_rows(data: TrainingData) -> None:
         "weight": data.weight.shape,
         "id": data.id.shape,
     }
-    if not (data.label.shape == data.weight.shape == data.id.shape == (len(X),)):
+    lengths |= {
+        name: values.shape
+        for name in ("group", "judge_weight")
+        if (values := getattr(data, name)) is not None
+    }
+    if any(shape not in (len(X), (len(X),)) for shape in lengths.values()):
         shown = ", ".join(
             f"{name} {value[0] if isinstance(value, tuple) and len(value) == 1 else value}"
             for name, value in lengths.items()

@@ -23,7 +23,9 @@ from unskew.errors import DataError, diverged
 from unskew.learn.augment import augment_images, draw_changes
 from unskew.learn.batch_norm import update_batch_norm
 from unskew.learn.dial import Dialled, turn_dial
+from unskew.learn.network_ways import finish_network
 from unskew.learn.presets import TAUS, TrainSettings, settings_dict
+from unskew.learn.recipes import Recipe
 from unskew.learn.sampling_schemes import plan_draws
 from unskew.learn.schedules import learning_rate_at
 from unskew.learn.trained_model import (
@@ -37,6 +39,7 @@ from unskew.learn.trained_model import (
     save_state,
 )
 from unskew.learn.training_data import DeviceRows, TrainingData, measure_scale, rows_at_once
+from unskew.learn.ways import START
 from unskew.records import Ints
 
 logger = logging.getLogger(__name__)
@@ -52,7 +55,7 @@ _LOOK = 50
 
 @dataclass(frozen=True, eq=False)
 class TrainingRun:
-    """What every process of a training knows."""
+    """What every process of a training knows; ``head``: what the last layer is refitted on."""
 
     data: TrainingData
     settings: TrainSettings
@@ -61,12 +64,19 @@ class TrainingRun:
     fingerprint: dict[str, str]
     progress: bool | None
     logs: bool
+    recipe: Recipe | None = None
+    head: TrainingData | None = None
 
     @property
     def judged(self) -> dict[str, TrainingData]:
         """The sets that are judged after every epoch, by name."""
         validation = self.data.validation
         return ({} if validation is None else {"validation": validation}) | self.watched
+
+    @property
+    def tau(self) -> float:
+        """The position of the dial."""
+        return 0.0 if self.recipe is not None else TAUS.get(self.settings.way, START)
 
     def facts(self) -> dict[str, Any]:
         """Describe the run for its files."""
@@ -90,6 +100,7 @@ class TrainingLoop:
         torch.manual_seed(_seed(settings.seed))
         mean, divisor = measure_scale(data, settings.scaling)
         self.network = new_network(settings, data.X.shape[1:], len(data.classes), mean, divisor)
+        self.last_layer = self._last_layer()
         self._show_images()
         self.sgd = torch.optim.SGD(
             [parameter for parameter in self.network.parameters() if parameter.requires_grad],
@@ -108,7 +119,7 @@ class TrainingLoop:
         self.judged = {
             name: DeviceRows(images, fabric.device) for name, images in run.judged.items()
         }
-        dialled = turn_dial(data.weight, data.label, len(data.classes), TAUS.get(settings.way, 0.5))
+        dialled = turn_dial(data.weight, data.label, len(data.classes), run.tau)
         self.loss = _make_loss(dialled, settings, fabric.device)
         self.sampler = _make_sampler(dialled, settings)
         # Whole batches only, so that every image counts the same: another part is left out in each
@@ -124,6 +135,15 @@ class TrainingLoop:
         self.history: list[dict[str, float]] = []
         self.kept: dict[str, Any] = {}
         self._take_up(run.folder / CHECKPOINT)
+
+    def _last_layer(self) -> Any:
+        """Find the last layer, if it is going to be refitted."""
+        from unskew.learn.last_layer import need_last_layer
+
+        if self.run.head is None:
+            return None
+        shape, n_classes = self.run.data.X.shape[1:], len(self.run.data.classes)
+        return need_last_layer(self.network, self.settings.model, shape, n_classes, "way 'head'")
 
     def _show_images(self) -> None:
         """Show a weighted sample to a network that looks at images before its first step.
@@ -161,9 +181,11 @@ class TrainingLoop:
                 self.run.folder,
                 {
                     **self.run.facts(),
-                    "network": self.kept,
                     "epoch": self._best(),
                     "history": self.history,
+                    **finish_network(
+                        self.network, self.kept, self.run, self.judged, self.last_layer
+                    ),
                 },
             )
         self.fabric.barrier()

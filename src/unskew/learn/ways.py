@@ -8,7 +8,7 @@ for a way that is better by more than one standard error of the paired differenc
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConfigError, did_you_mean
-from unskew.learn.calibration import Calibration, fit_calibration
 from unskew.learn.presets import TAUS, WAYS, Way
 from unskew.records import Floats, Ints
 from unskew.records.clustered_mean import effective_size
 
+WAYS_OF_PROBE = ("auto", *TAUS)
 # Fewer effective images than this judge too roughly to choose by.
 LEAST_ESS = 300.0
 # Where the choice starts, and what is used without one.
@@ -83,6 +83,12 @@ class WayChoice:
         """Return plain values for a file."""
         return {**asdict(self), "tau": self.tau, "scores": [asdict(row) for row in self.scores]}
 
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> WayChoice:
+        """Read what `to_dict` returned."""
+        known = {name: value for name, value in values.items() if name != "tau"}
+        return cls(**{**known, "scores": tuple(WayScore(**row) for row in values["scores"])})
+
 
 def check_way(way: Any, allowed: Sequence[str] = WAYS, *, why: str = "") -> Way:
     """Return ``way`` if it is one of ``allowed``; ``why`` says what the learner cannot take."""
@@ -127,6 +133,11 @@ class Judged:
     weight: Floats = field(repr=False)
     unit: Ints = field(repr=False)
 
+    @property
+    def start(self) -> float:
+        """Where the choice starts: τ = ½, or the first of other positions."""
+        return START if (self.tau == START).any() else float(self.tau[0])
+
     def by_unit(self, most: int | None = None, seed: int = 0) -> tuple[Floats, Floats]:
         """Sum the weights (U,), and the weights of hits (C, U), over units.
 
@@ -151,44 +162,27 @@ def choose_way(judged: Judged, *, least_ess: float = LEAST_ESS, seed: int = 0) -
     It starts from τ = ½ and the ridge next to 0.01, and leaves a ridge, then τ, only for one that
     is better by more than one standard error of the paired difference Σ_i w_i (h_i − h′_i),
     clustered by unit. With fewer than ``least_ess`` effective units it leaves neither. The score is
-    corrected for the choice by a bootstrap of the units.
+    corrected for the choice by a bootstrap of the units. Where ½ is no candidate, the first τ takes
+    its place.
     """
     weight_u, right_cu = judged.by_unit()
     ess = effective_size(weight_u)
-    if ess < least_ess or not (judged.tau == START).any():
+    if ess < least_ess:
         return _no_choice(judged, right_cu.sum(axis=1), ess, least_ess)
     once_u = np.ones_like(weight_u)
     chosen, rows = _decide(judged, weight_u, right_cu, once_u)
     score = float(right_cu[chosen].sum()) - _optimism(judged, seed)
     row = next(row for row in rows if row.way == way_of(float(judged.tau[chosen])))
-    return WayChoice(row.way, row.ridge, _reason(row, rows), rows, score, ess)
-
-
-def calibrate_to_target(
-    logit_nm: npt.NDArray[np.floating], label_n: Ints, weight_n: Floats, unit_n: Ints
-) -> Calibration:
-    """Fit a temperature to held-out logits, and class biases where they pay.
-
-    They pay if the weighted accuracy is better with them by more than one standard error of the
-    paired difference, clustered by unit.
-    """
-    plain = fit_calibration(logit_nm, label_n, weight_n, unit_n, biases=False)
-    full = fit_calibration(logit_nm, label_n, weight_n, unit_n)
-    hits = np.array([cal.apply(logit_nm).argmax(axis=1) == label_n for cal in (plain, full)])
-    nothing = np.full(2, np.nan)
-    weight_u, right_cu = Judged(nothing, nothing, hits, weight_n, unit_n).by_unit()
-    difference_u = right_cu[1] - right_cu[0]
-    pays = float(difference_u.sum()) > max(paired_error(difference_u, weight_u), _ROUNDING)
-    return full if pays else plain
+    return WayChoice(row.way, row.ridge, _reason(row, rows, way_of(judged.start)), rows, score, ess)
 
 
 def _no_choice(judged: Judged, score_c: Floats, ess: float, least_ess: float) -> WayChoice:
-    at = _default(judged, START)
+    way, at = way_of(judged.start), _default(judged, judged.start)
     reason = (
-        f"half, the starting point: the held-out images are worth {ess:.0f} equally weighted ones, "
-        f"and a choice needs {least_ess:.0f}."
+        f"{way}, the starting point: the held-out images are worth {ess:.0f} equally weighted "
+        f"ones, and a choice needs {least_ess:.0f}."
     )
-    return WayChoice("half", _ridge(judged.ridge[at]), reason, (), float(score_c[at]), ess)
+    return WayChoice(way, _ridge(judged.ridge[at]), reason, (), float(score_c[at]), ess)
 
 
 def _decide(
@@ -209,9 +203,9 @@ def _decide(
         highest = int(own[score_c[own].argmax()])
         gain, stderr = compare(highest, default)
         best[float(tau)] = highest if gain > stderr else default
-    rows, chosen = [], best[START]
+    rows, chosen = [], best[judged.start]
     for tau, at in best.items():
-        gain, stderr = compare(at, best[START])
+        gain, stderr = compare(at, best[judged.start])
         rows.append(
             WayScore(way_of(tau), _ridge(judged.ridge[at]), float(score_c[at]), gain, stderr)
         )
@@ -263,20 +257,20 @@ def _ridge(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 
-def _reason(chosen: WayScore, rows: Sequence[WayScore]) -> str:
-    if chosen.way != "half":
+def _reason(chosen: WayScore, rows: Sequence[WayScore], start: Way) -> str:
+    if chosen.way != start:
         return (
             f"{chosen.way}: {_points(chosen.gain)} ± {100 * chosen.stderr:.1f} points better than "
-            "half on held-out images weighted to the target."
+            f"{start} on held-out images weighted to the target."
         )
     others = ", ".join(
         f"{row.way} {_points(row.gain)} ± {100 * row.stderr:.1f}" for row in rows if row != chosen
     )
     return (
-        "half: no other way is better by more than one standard error on held-out images weighted "
-        f"to the target ({others} points)."
+        f"{start}: no other way is better by more than one standard error on held-out images "
+        f"weighted to the target ({others} points)."
         if others
-        else "half: no other way was tried."
+        else f"{start}: no other way was tried."
     )
 
 

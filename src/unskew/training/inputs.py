@@ -18,6 +18,8 @@ from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.files.atomic import write_text
 from unskew.forecasting.probe_data import fitting_scale, read_classes
 from unskew.learn.baselines import BASELINES, make_baseline
+from unskew.learn.recipes import Form, Recipe
+from unskew.learn.ways import WAYS_OF_PROBE, check_way
 from unskew.learn.weights_by_id import align_by_id
 from unskew.records import Floats, Ints, Pool
 from unskew.records.levels import level_text
@@ -136,6 +138,8 @@ def check_learn(config: RunConfig) -> None:
             key="learn.model",
             value=learn.model,
         )
+    if learn.preset == "probe" and not (learn.model and own):
+        check_way(learn.way, WAYS_OF_PROBE, why="a probe is nothing but its last layer")
     if not config.sources.images and learn.preset != "probe":
         raise ConfigError(
             f"the preset {learn.preset!r} trains a network on pixels, but sources.images = false "
@@ -259,27 +263,15 @@ class TrainingArm:
     weight : (n,) in the order of the pool; those of train are trained with, those of validation
         choose the epoch.
     sentences : what it computes and assumes.
-    logit_offset : (M,) subtracted from the logits before a prediction (logit adjustment, after
-        training); None: nothing is.
+    recipe : of a baseline: what it does besides its weights; None: the way of the settings.
+    judge_weight : (n,) by which a baseline's ridge is chosen; None: its own weights.
     """
 
     name: str
     weight: Floats = field(repr=False)
     sentences: tuple[str, ...]
-    logit_offset: Floats | None = None
-
-    def adjusted(self, score_nm: Floats) -> Floats:
-        """Return (n, M) probabilities p_m e^{−offset_m}, scaled to sum 1."""
-        return score_nm if self.logit_offset is None else adjust_scores(score_nm, self.logit_offset)
-
-
-def adjust_scores(score_nm: Floats, offset_m: Floats) -> Floats:
-    """Return (n, M) p_m e^{−offset_m}/Σ: the offset is subtracted from the logits.
-
-    A class with an offset of ∞ is never predicted.
-    """
-    moved_nm = score_nm * np.exp(-(offset_m - np.min(offset_m)))
-    return np.asarray(moved_nm / moved_nm.sum(axis=1, keepdims=True))
+    recipe: Recipe | None = None
+    judge_weight: Floats | None = field(repr=False, default=None)
 
 
 def check_arms(names: Sequence[str]) -> tuple[str, ...]:
@@ -305,7 +297,8 @@ def make_arm(
 ) -> TrainingArm:
     """Weigh the images for one arm; ``given_n`` are the weights of a table.
 
-    Validation is weighted to the target for every arm but naive, which knows no target.
+    Validation is weighted to the target, and by the target the ridge of a probe is chosen, for
+    every arm but naive, which knows no target.
     """
     sample_n = weights.sample_weight
     rows = training.rows(training.splits.train)
@@ -327,11 +320,15 @@ def make_arm(
     )
     weight_n = np.ones_like(sample_n) if name == NAIVE else sample_n.copy()
     weight_n[rows] = baseline.sample_weight
+    form: Form = "weights"
     offset_m = None
     if baseline.logit_offset is not None and baseline.classes is not None:
         known = dict(zip(baseline.classes, baseline.logit_offset.tolist(), strict=True))
+        form = "posthoc"
         offset_m = np.array([known.get(level, np.inf) for level in training.classes])
-    return TrainingArm(name, weight_n, baseline.sentences, offset_m)
+    recipe = Recipe(form, offset_m)
+    judge_n = None if name == NAIVE else sample_n
+    return TrainingArm(name, weight_n, baseline.sentences, recipe, judge_n)
 
 
 def worth_of(whose: str, weight_n: Floats) -> str:
@@ -397,6 +394,9 @@ def take_training_rows(X: npt.NDArray[Any], rows: Ints) -> npt.NDArray[Any]:
 def gather_training_data(training: TrainingInputs, arm: TrainingArm) -> TrainingData:
     """Gather the images of train, and those of validation, with the arm's weights."""
     from unskew.learn.training_data import TrainingData
+    from unskew.splits.folds import unit_codes
+
+    unit_n, judge_n = unit_codes(training.inputs.pool.frame), arm.judge_weight
 
     def part(split: str, validation: TrainingData | None) -> TrainingData:
         rows = training.rows(split)
@@ -408,6 +408,8 @@ def gather_training_data(training: TrainingInputs, arm: TrainingArm) -> Training
             arm.weight[rows],
             ids,
             validation,
+            None if unit_n is None else unit_n[rows],
+            judge_n[rows] if judge_n is not None and split == training.splits.train else None,
         )
 
     name = training.splits.validation

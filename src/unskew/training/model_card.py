@@ -17,10 +17,11 @@ from unskew.files.plain_json import json_value
 from unskew.report.page.tables import MISSING, show_count, show_number, show_share
 from unskew.report.summary.privacy import PRIVACY_RULE
 from unskew.training.folder import ARMS_FOLDER
-from unskew.training.result import Preparation, Scores
+from unskew.training.result import Preparation, Scores, uses_of_validation
 
 if TYPE_CHECKING:
     from unskew.learn.trained_model import TrainedModel
+    from unskew.learn.ways import WayChoice
     from unskew.report.summary.record import Summary
     from unskew.training.inputs import TrainingInputs
 
@@ -54,6 +55,8 @@ class CardFacts:
     arm, sentences : the arm of the model, and what its weights are.
     epoch, epochs : whose weights it has, counted from 1, and how many were trained.
     versions, command : what made it.
+    choice : the way that it was trained in, and why; None where that is not known.
+    calibrated : whether the validation images calibrated its probabilities.
     """
 
     title: str | None
@@ -70,6 +73,8 @@ class CardFacts:
     epochs: int
     versions: Mapping[str, str]
     command: str
+    choice: WayChoice | None = None
+    calibrated: bool = False
 
 
 def gather_facts(prepared: Preparation, model: TrainedModel) -> CardFacts:
@@ -97,6 +102,8 @@ def gather_facts(prepared: Preparation, model: TrainedModel) -> CardFacts:
         epochs=len(model.history),
         versions=find_versions(("torch", "lightning")),
         command=str(summary.provenance.get("command", "")),
+        choice=model.choice,
+        calibrated=model.calibrated_on_validation,
     )
 
 
@@ -127,6 +134,7 @@ def render_card(facts: CardFacts, scores: Scores) -> str:
         level=f"{100 * evaluation.level:g}% interval",
         metrics=_METRICS,
         unknown=MetricValue(None),
+        uses=uses_of_validation(facts.epochs, facts.calibrated),
         any_few=any(cell.few for part in evaluation.breakdowns for cell in part.cells),
         most_rows=_MOST_ROWS,
         most_classes=_MOST_CLASSES,

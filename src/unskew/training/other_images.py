@@ -26,7 +26,6 @@ from unskew.runs.output import features_table, write_frame
 from unskew.sources.discovery import find_sources
 from unskew.sources.readers import read_sources
 from unskew.training.folder import ARMS_FOLDER, check_models, read_record, represent_alike
-from unskew.training.inputs import adjust_scores
 from unskew.training.result import prediction_frame
 
 _ALL = "all images"
@@ -221,12 +220,7 @@ def _scores(
             levels=list(model.classes),
             allowed=list(record["classes"]),
         )
-    score_nm = model.scores(X, progress=progress)
-    offsets = record["arms"][arm]
-    if offsets is None:
-        return score_nm
-    offset_m = [np.inf if value == "never" else value for value in offsets]
-    return adjust_scores(score_nm, np.array(offset_m, dtype=np.float64))
+    return model.scores(X, progress=progress)
 
 
 def _with_origin(evaluation: Evaluation, out: Path, arm: str, pool: Pool) -> Evaluation:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from unskew.evaluation.bootstrap import MetricValue
     from unskew.learn.presets import TrainSettings
+    from unskew.learn.ways import WayChoice
     from unskew.runs.pipeline import Run
 
 
@@ -41,6 +42,7 @@ class Scores:
     predictions : of every arm: id, y, prediction, score_<class>.
     part_only : which part of the target the figures cover, where the held-out split has no image of
         some strata of it; empty: all of it.
+    choices : of every arm, the way that its model was trained in.
     """
 
     main: str
@@ -48,6 +50,7 @@ class Scores:
     gains: Mapping[str, Cell]
     predictions: Mapping[str, pd.DataFrame] = field(repr=False)
     part_only: str = ""
+    choices: Mapping[str, WayChoice] = field(repr=False, default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what metrics.json contains.
@@ -62,12 +65,15 @@ class Scores:
             }
             for name, record in records.items()
         }
+        for name, choice in self.choices.items():
+            arms[name]["way"] = choice.to_dict()
         gains = {name: cell.difference or {} for name, cell in self.gains.items()}
         notes = [*([self.part_only] if self.part_only else []), *records[self.main]["notes"]]
         return {
             **records[self.main],
             "notes": notes,
             "arm": self.main,
+            "way": arms[self.main].get("way"),
             "arms": arms,
             "gains": json_value(gains),
         }
@@ -133,6 +139,7 @@ def judge_arms(
     *,
     replicates: int = 1000,
     part_only: str = "",
+    choices: Mapping[str, WayChoice] | None = None,
 ) -> Scores:
     """Evaluate every arm on the held-out split with the weights of the run, and compare them.
 
@@ -158,7 +165,7 @@ def judge_arms(
         ).overall
         for name in others
     }
-    return Scores(main, evaluations, gains, predictions, part_only)
+    return Scores(main, evaluations, gains, predictions, part_only, choices or {})
 
 
 def try_judging(training: TrainingInputs, table: pd.DataFrame) -> None:
@@ -285,12 +292,14 @@ class TrainingResult:
     scores : how good the models are.
     files : what the folder contains.
     epochs : for every arm, the epoch whose weights its model has, and how many were trained.
+    calibrated : whether the validation images calibrated the model of the main arm.
     """
 
     out: Path
     scores: Scores
     files: tuple[str, ...]
     epochs: Mapping[str, tuple[int, int]]
+    calibrated: bool = False
 
     def lines(self) -> list[str]:
         """Describe the results and where they are."""
@@ -298,6 +307,7 @@ class TrainingResult:
             "",
             *self._accuracy(),
             *self._comparisons(),
+            *self._way(),
             *self._epoch(),
             "All of this rests on the bias model; the page says what it assumes.",
             "",
@@ -338,21 +348,30 @@ class TrainingResult:
             if gap is not None
         ]
 
+    def _way(self) -> list[str]:
+        choice = self.scores.choices.get(self.scores.main)
+        return [] if choice is None else [f"Way: {choice.reason}"]
+
     def _epoch(self) -> list[str]:
         best, trained = self.epochs[self.scores.main]
-        if trained <= 1:
-            return []
-        lines = [f"The model has the weights of epoch {best} of {trained}."]
-        if self.scores.judged_on_validation:
+        lines = [f"The model has the weights of epoch {best} of {trained}."] if trained > 1 else []
+        uses = uses_of_validation(trained, self.calibrated)
+        if uses and self.scores.judged_on_validation:
             lines.append(
-                "The same images chose the epoch, which flatters the model a little; a test split "
-                "would not (`unskew split`)."
+                f"The same images {uses}, which flatters the model a little; a test split would "
+                "not (`unskew split`)."
             )
         return lines
 
     def to_dict(self) -> dict[str, Any]:
         """Return what metrics.json contains, and where the files are."""
         return {**self.scores.to_dict(), "folder": str(self.out), "files": list(self.files)}
+
+
+def uses_of_validation(epochs: int, calibrated: bool) -> str:
+    """Say what the validation images were used for; empty: for nothing."""
+    uses = ["chose the epoch"] * (epochs > 1) + ["calibrated the probabilities"] * calibrated
+    return " and ".join(uses)
 
 
 def show_figure(figure: MetricValue, *, points: bool = False) -> str:

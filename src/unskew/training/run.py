@@ -216,28 +216,23 @@ def _fingerprints_of_weights(
 def _start_record(
     start: Mapping[str, Any], arms: Sequence[TrainingArm], before: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    offsets = {
-        arm.name: None
-        if arm.logit_offset is None
-        else [_offset(value) for value in arm.logit_offset]
-        for arm in arms
-    }
+    forms = {arm.name: None if arm.recipe is None else arm.recipe.form for arm in arms}
     models = {} if before is None else {"models": before.get("models", {})}
-    return {"status": "started", "arm": arms[0].name, "arms": offsets, **start, **models}
+    return {"status": "started", "arm": arms[0].name, "arms": forms, **start, **models}
 
 
 def _try_network(settings: TrainSettings, training: TrainingInputs) -> None:
     """Refuse, before anything is weighed, a network that cannot be made or has other outputs."""
+    from unskew.learn.last_layer import need_last_layer
     from unskew.learn.model_zoo import make_network
 
     shape: tuple[int, ...] = training.X.shape[1:]
-    make_network(
-        settings.model, shape, len(training.classes), np.zeros(shape[-1]), np.ones(shape[-1])
+    n_classes = len(training.classes)
+    network = make_network(
+        settings.model, shape, n_classes, np.zeros(shape[-1]), np.ones(shape[-1])
     )
-
-
-def _offset(value: float) -> float | str:
-    return float(value) if np.isfinite(value) else "never"
+    if settings.way == "head":
+        need_last_layer(network, settings.model, shape, n_classes, "way 'head'")
 
 
 def run_training(
@@ -258,11 +253,12 @@ def run_training(
             resume=prepared.resume,
             force=not prepared.resume,
             progress=progress,
+            recipe=arm.recipe,
         )
     held_out = take_training_rows(training.X, training.rows(training.splits.held_out))
     predictions = {
         arm.name: held_out_predictions(
-            training, arm.adjusted(models[arm.name].scores(held_out, progress=progress))
+            training, models[arm.name].scores(held_out, progress=progress)
         )
         for arm in prepared.arms
     }
@@ -274,6 +270,7 @@ def run_training(
         prepared.arms[0].name,
         replicates=replicates,
         part_only=prepared.part_only(training.splits.held_out),
+        choices={name: model.choice for name, model in models.items() if model.choice},
     )
     return _write_results(prepared, models, scores)
 
@@ -305,7 +302,11 @@ def _write_results(
     ]
     epochs = {name: (model.epoch + 1, len(model.history)) for name, model in models.items()}
     return TrainingResult(
-        out, scores, tuple(name for name in files if (out / name).exists()), epochs
+        out,
+        scores,
+        tuple(name for name in files if (out / name).exists()),
+        epochs,
+        models[main].calibrated_on_validation,
     )
 
 

@@ -1,0 +1,158 @@
+"""What happens to a network after its epochs: its last layer refitted, or its logits calibrated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.errors import DataError, first_few
+from unskew.learn.calibration import choose_calibration
+from unskew.learn.probe_grid import tune_probe
+from unskew.learn.recipes import after_training
+from unskew.learn.training_data import DeviceRows, TrainingData, rows_at_once
+from unskew.learn.ways import LEAST_ESS, WayChoice, way_of
+from unskew.records import Floats
+from unskew.records.clustered_mean import effective_size
+
+if TYPE_CHECKING:
+    from unskew.learn.last_layer import LastLayer
+    from unskew.learn.training_loop import TrainingRun
+
+# Of the training images, what the last layer is refitted on.
+_HEAD_SHARE = 2 / 11
+
+
+def split_head(data: TrainingData, seed: int) -> tuple[TrainingData, TrainingData]:
+    """Split off the images that the last layer is refitted on: 2 of 11 units of every class.
+
+    At least one unit of every class is split off, and one is left.
+    """
+    unit_n = data.unit
+    _, first_u = np.unique(unit_n, return_index=True)
+    class_u = data.label[first_u]
+    size_u = np.bincount(class_u, minlength=len(data.classes))[class_u]
+    order_u = np.lexsort((np.random.default_rng([seed, 4]).permutation(first_u.size), class_u))
+    begin_m = np.searchsorted(class_u[order_u], np.arange(len(data.classes)))
+    rank_u = np.empty(first_u.size, dtype=np.int64)
+    rank_u[order_u] = np.arange(first_u.size) - begin_m[class_u[order_u]]
+    is_head_n = ((rank_u < np.maximum(np.rint(_HEAD_SHARE * size_u), 1)) & (size_u > 1))[unit_n]
+    _check_parts(data, is_head_n)
+    return data.take(np.flatnonzero(~is_head_n)), data.take(np.flatnonzero(is_head_n))
+
+
+def _check_parts(data: TrainingData, is_head_n: npt.NDArray[np.bool_]) -> None:
+    both = set(data.label[is_head_n]) & set(data.label[~is_head_n])
+    once = [data.classes[m] for m in np.unique(data.label) if m not in both]
+    ess = effective_size(np.bincount(data.unit, weights=data.weight * is_head_n))
+    if once or ess < LEAST_ESS:
+        why = (
+            f"of {first_few(once)} there are not enough for both parts"
+            if once
+            else f"these are worth {ess:.0f} equally weighted ones, and it needs {LEAST_ESS:.0f}"
+        )
+        raise DataError(
+            "way 'head' refits the last layer on 2 of 11 training images (groups) of every class, "
+            f"and {why}. Use another way: 'auto'.",
+            option="way",
+            value="head",
+            levels=once,
+            limit=LEAST_ESS,
+        )
+
+
+def finish_network(
+    network: Any,
+    kept: Mapping[str, Any],
+    run: TrainingRun,
+    judged: Mapping[str, DeviceRows],
+    layer: LastLayer | None,
+) -> dict[str, Any]:
+    """Finish a trained network, and return what its file says of that.
+
+    ``kept`` are the tensors of the epoch that is kept; ``network`` gets them. ``layer`` is the last
+    one, where that is refitted.
+    """
+    network.load_state_dict(kept)
+    way, calibration = way_of(run.tau), after_training(run.recipe)
+    choice = WayChoice(way, None, f"{way}: no other way was tried.")
+    if layer is not None:
+        choice = _refit(network, layer, run)
+    elif run.recipe is None and run.settings.way == "auto":
+        choice, calibration = _calibrate(network, judged.get("validation"), run.settings.seed)
+    return {
+        "network": network.state_dict(),
+        "choice": choice.to_dict(),
+        "calibration": calibration,
+        "last_layer": None if layer is None else layer.name,
+    }
+
+
+def _refit(network: Any, layer: LastLayer, run: TrainingRun) -> WayChoice:
+    """Refit the last layer on images that the rest has not seen."""
+    from unskew.learn.last_layer import find_last_layer, put_last_layer, scaled_before
+
+    assert run.head is not None
+    # The factor may have been learned.
+    layer = find_last_layer(network, run.head.X.shape[1:], len(run.head.classes)) or layer
+    rows = DeviceRows(run.head, next(network.parameters()).device)
+    feature_nd, mean_d, divisor_d = scaled_before(network, layer, rows)
+    tuned = tune_probe(
+        feature_nd,
+        run.head.label,
+        run.head.weight,
+        len(run.head.classes),
+        unit_n=run.head.unit,
+        seed=run.settings.seed,
+    )
+    put_last_layer(network, layer, tuned.probe, mean_d, divisor_d)
+    reason = (
+        f"head: the last layer is refitted on {len(run.head):,} images that the rest has not seen, "
+        f"by {tuned.choice.reason}"
+    )
+    return replace(tuned.choice, way="head", reason=reason)
+
+
+def _calibrate(
+    network: Any, validation: DeviceRows | None, seed: int
+) -> tuple[WayChoice, dict[str, Any] | None]:
+    """Calibrate on the validation images, if they are enough."""
+    start = "half, where networks start"
+    if validation is None:
+        reason = f"{start}; there are no validation images to calibrate its probabilities on."
+        return WayChoice("half", None, reason), None
+    data = validation.data
+    ess = effective_size(np.bincount(data.unit, weights=data.weight))
+    if ess < LEAST_ESS:
+        reason = (
+            f"{start}; the validation images are worth {ess:.0f} equally weighted ones, and "
+            f"calibrating its probabilities needs {LEAST_ESS:.0f}."
+        )
+        return WayChoice("half", None, reason), None
+    calibration, gain = choose_calibration(
+        logits_of(network, validation), data.label, data.weight, data.unit, seed=seed
+    )
+    words = ("with", "gain") if calibration.bias.any() else ("without", "would gain")
+    reason = (
+        f"{start}; its probabilities are calibrated on the validation images, {words[0]} a bias "
+        f"for every class, which {words[1]} {100 * gain.value:+.1f} ± {100 * gain.stderr:.1f} "
+        "points."
+    )
+    return WayChoice("half", None, reason, ess=ess), calibration.to_dict()
+
+
+def logits_of(network: Any, rows: DeviceRows) -> Floats:
+    """Compute the (n, M) logits of all rows."""
+    import torch
+
+    network.eval()
+    size = rows_at_once(rows.data.X.shape[1:])
+    with torch.inference_mode():
+        parts = [
+            network(rows.take(np.arange(start, min(start + size, len(rows))))[0]).double().cpu()
+            for start in range(0, len(rows), size)
+        ]
+    return np.concatenate([part.numpy() for part in parts])

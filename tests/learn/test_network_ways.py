@@ -1,0 +1,149 @@
+"""What happens to a network after its epochs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from small_trainings import train_and_stop, unequal_features
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("lightning")
+from raising import refused  # noqa: E402
+from unskew.errors import ConfigError, DataError  # noqa: E402
+from unskew.learn import TrainedModel, load_trained, settings_of, train_model  # noqa: E402
+from unskew.learn.network_ways import split_head  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def _settings(**overrides):
+    usual = {"model": "training_networks:linear", "epochs": 3, "batch": 50, "device": "cpu"}
+    return settings_of("fast", **{**usual, "learning_rate": 1.0, **overrides})
+
+
+def _logits(model: TrainedModel, X: np.ndarray) -> np.ndarray:
+    with torch.inference_mode():
+        return model.network(torch.from_numpy(X)).double().numpy()
+
+
+def test_auto_calibrates_on_enough_validation_images(tmp_path) -> None:
+    data = replace(unequal_features(600, 0), validation=unequal_features(1500, 1))
+    model = train_model(data, _settings(), tmp_path, logs=False)
+    assert model.choice.way == "half"
+    assert model.choice.ess > 300
+    assert model.calibrated_on_validation
+    assert "calibrated on the validation images" in model.choice.reason
+    held = data.validation
+    moved = np.exp(model.calibration.apply(_logits(model, held.X)))
+    scores = model.scores(held.X)
+    np.testing.assert_allclose(scores, moved / moved.sum(axis=1, keepdims=True), rtol=1e-9)
+
+    def loss(logits: np.ndarray) -> float:
+        log_p = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        return -np.average(log_p[np.arange(len(held)), held.label], weights=held.weight)
+
+    raw = loss(_logits(model, held.X))
+    assert raw == pytest.approx(model.history[model.epoch]["validation_loss"], rel=1e-5)
+    assert loss(np.log(scores)) < raw
+
+
+@pytest.mark.parametrize(("validation", "word"), [(None, "no validation"), (200, "needs 300")])
+def test_auto_calibrates_on_nothing_less(tmp_path, validation: int | None, word: str) -> None:
+    held = None if validation is None else unequal_features(validation, 1)
+    model = train_model(
+        replace(unequal_features(300, 0), validation=held), _settings(), tmp_path, logs=False
+    )
+    assert model.calibration is None
+    assert not model.calibrated_on_validation
+    assert word in model.choice.reason
+
+
+def test_a_named_way_is_left_as_it_is_trained(tmp_path) -> None:
+    data = replace(unequal_features(300, 0), validation=unequal_features(1500, 1))
+    for way in ("weights", "half", "logit"):
+        model = train_model(data, _settings(way=way, epochs=1), tmp_path / way, logs=False)
+        assert (model.choice.way, model.calibration) == (way, None)
+
+
+def test_a_run_that_is_stopped_before_it_is_finished_ends_in_the_same_bytes(
+    tmp_path, monkeypatch
+) -> None:
+    data = replace(unequal_features(300, 0), validation=unequal_features(1500, 1))
+    train_model(data, _settings(), tmp_path / "straight", logs=False)
+    train_and_stop(monkeypatch, 3, data, _settings(), tmp_path / "stopped", logs=False)
+    train_model(data, _settings(), tmp_path / "stopped", logs=False, resume=True)
+    one, other = (tmp_path / name / "model.pt" for name in ("straight", "stopped"))
+    assert one.read_bytes() == other.read_bytes()
+
+
+def test_the_head_is_two_of_eleven_units_of_every_class() -> None:
+    data = replace(unequal_features(6600, 0), group=np.arange(6600) // 2)
+    data = replace(data, label=np.repeat(data.label[::2], 2))
+    body, head = split_head(data, 0)
+    assert not set(body.group) & set(head.group)
+    assert sorted([*body.id, *head.id]) == sorted(data.id)
+    for m in range(3):
+        units = (data.label == m).sum() / 2
+        assert abs((head.label == m).sum() / 2 - units * 2 / 11) <= 0.5
+    assert not np.array_equal(split_head(data, 1)[1].id, head.id)
+
+
+def test_the_head_is_the_tuned_probe_of_the_body_s_features(tmp_path) -> None:
+    """The body is trained without the head's images; what is saved predicts as what was fitted."""
+    data = unequal_features(6000, 0)
+    settings = _settings(way="head", model="training_networks:two_layers")
+    model = train_model(data, settings, tmp_path / "head", logs=False)
+    body, head = split_head(data.without_zeros(), 0)
+    alone = train_model(body, replace(settings, way="half"), tmp_path / "body", logs=False)
+    for name, value in alone.network.state_dict().items():
+        if "last" not in name:
+            assert torch.equal(value, model.network.state_dict()[name])
+    assert model.choice.way == "head"
+    assert f"{len(head):,} images" in model.choice.reason
+    assert {row.way for row in model.choice.scores} == {"weights", "half", "logit"}
+    assert model.choice.ridge is not None
+    test = unequal_features(6000, 2)
+    scores = model.scores(test.X)
+    right = np.average(scores.argmax(1) == test.label, weights=test.weight)
+    before = np.average(alone.scores(test.X).argmax(1) == test.label, weights=test.weight)
+    assert right > before - 0.01
+    confidence = np.average(scores.max(1), weights=test.weight)
+    assert confidence == pytest.approx(right, abs=0.03)
+
+
+def test_a_head_is_resumed_to_the_same_bytes_and_loaded_without_code(tmp_path, monkeypatch) -> None:
+    data, settings = unequal_features(6000, 0), _settings(way="head")
+    train_model(data, settings, tmp_path / "straight", logs=False)
+    train_and_stop(monkeypatch, 2, data, settings, tmp_path / "stopped", logs=False)
+    resumed = train_model(data, settings, tmp_path / "stopped", logs=False, resume=True)
+    one, other = (tmp_path / name / "model.pt" for name in ("straight", "stopped"))
+    assert one.read_bytes() == other.read_bytes()
+    torch.manual_seed(3)
+    state = torch.get_rng_state()
+    again = load_trained(tmp_path / "stopped")
+    assert torch.equal(torch.get_rng_state(), state)
+    assert np.array_equal(again.scores(data.X), resumed.scores(data.X))
+
+
+def test_what_a_head_needs_is_named(tmp_path) -> None:
+    few = unequal_features(900, 0)
+    with refused(DataError, option="way", value="head", levels=[], limit=300):
+        train_model(few, _settings(way="head"), tmp_path / "few", logs=False)
+    data = unequal_features(6000, 0)
+    rare = replace(data, label=np.where(np.arange(6000) == 5, 2, data.label % 2))
+    with refused(DataError, option="way", levels=["c"]):
+        train_model(rare, _settings(way="head"), tmp_path / "rare", logs=False)
+    settings = _settings(way="head", model="training_networks:bent_logits")
+    with refused(ConfigError, option="way", value="training_networks:bent_logits"):
+        train_model(data, settings, tmp_path / "bent", logs=False)
+    assert not (tmp_path / "few").exists()
+
+
+def test_a_class_without_weight_is_not_predicted_by_a_head(tmp_path) -> None:
+    data = unequal_features(6000, 0)
+    data = replace(data, weight=np.where(data.label == 1, 0.0, data.weight))
+    model = train_model(data, _settings(way="head", epochs=1), tmp_path, logs=False)
+    assert (model.scores(data.X)[:, 1] == 0).all()
