@@ -3,6 +3,7 @@ not.
 """
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from unskew import CoverageError, Pool, Target, debias
@@ -107,3 +108,26 @@ def test_a_sample_of_one_group_cannot_judge():
     one = sample.with_columns({"group": ["patient"] * len(sample)})
     grouped = pool.with_columns({"group": [str(row) for row in range(len(pool))]})
     assert debias(grouped, Tilt(["x"]), Target.sample(one)).estimation.resemblance is None
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_copies_of_an_image_do_not_give_its_side_away(told):
+    """Told by their content, or by numbers that are alike."""
+    rng = np.random.default_rng(4)
+
+    def copied(name, shift):
+        row = np.repeat(np.arange(90), np.where(rng.random(90) < 0.3, 7, 1))
+        columns = {
+            "source": name,
+            "id": [f"{name}/{at}" for at in range(row.size)],
+            "x": rng.normal(shift, size=90)[row],
+            "kind": rng.choice(["u", "v"], 90)[row],
+        }
+        return pd.DataFrame(columns | ({"content": [f"{name}{at}" for at in row]} if told else {}))
+
+    pool = Pool(pd.concat([copied("a", 0.4), copied("b", -0.3), copied("c", 0.0)]))
+    target = Target.sample(Pool(copied("t", 0.0)))
+    weights = debias(pool, Propensity(["x", "kind"]), target)
+    seen = weights.estimation.resemblance
+    assert seen.auc < 0.62  # 0.8 if copies are on both sides of a fold
+    assert seen.p_value > 0.05

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unskew.splits.folds import content_codes, deal_folds, tell_copies, unit_codes
+from unskew.splits.folds import content_codes, deal_folds, tell_copies, unit_codes, unit_or_row
 
 
 @given(seed=st.integers(0, 1000), n_folds=st.integers(2, 6), grouped=st.booleans())
@@ -67,6 +67,8 @@ def test_units_are_groups_copies_and_chains_of_both() -> None:
 
 def test_without_groups_and_copies_there_are_no_units() -> None:
     assert unit_codes(pd.DataFrame({"x": [1, 1]})) is None
+    assert unit_or_row(pd.DataFrame({"x": [1, 1]})).tolist() == [0, 1]
+    assert unit_or_row(pd.DataFrame({"group": ["b", None, "b"]})).tolist() == [0, 1, 0]
     assert unit_codes(pd.DataFrame({"content": ["a", "b", "c"]})) is None
     assert unit_codes(pd.DataFrame({"content": ["a", None, None]})) is None
     # Groups without copies are the groups, in the order of their appearance.

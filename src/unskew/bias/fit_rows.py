@@ -21,7 +21,7 @@ from unskew.records.content_keys import Keys, content_keys
 from unskew.records.design_weights import DESIGN_WEIGHT, scale_design_weights
 from unskew.records.levels import codes_or_alone
 from unskew.splits.folds import FOLD_GROUP, deal_folds, join_units, tell_copies, unit_codes
-from unskew.target.holdout import held_out_rows
+from unskew.splits.holdout import held_out_rows
 
 if TYPE_CHECKING:
     import pandas as pd

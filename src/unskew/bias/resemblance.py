@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from unskew.bias.features import expand_features, is_numeric
 from unskew.bias.separation import ScoredImages, judge_separation
@@ -15,7 +16,7 @@ from unskew.errors import DataError, UnskewWarning
 from unskew.records import Floats, Ints
 from unskew.records.design_weights import DESIGN_WEIGHT
 from unskew.records.levels import level_text
-from unskew.splits.folds import deal_folds
+from unskew.splits.folds import deal_folds, join_units, tell_copies, unit_codes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,37 +86,28 @@ def compare_with_target(fitted: FittedBias, weight_r: Floats) -> Resemblance | N
     pool_at = _thin(data.n_pool, weight_r, rng)
     target_at = rng.permutation(len(target))[:_MOST_ROWS]
     design_m = _design_of_target(target)[target_at]
-    x, group = _matrix(data.frame.iloc[pool_at], target.iloc[target_at], names)
+    both = pd.concat([data.frame.iloc[pool_at], target.iloc[target_at]], ignore_index=True)
     is_target = np.repeat([False, True], [pool_at.size, target_at.size])
-    units = [np.unique(group[is_target == side]).size for side in (False, True)]
-    if min(units) < 2 or sum(units) < _FOLDS:
-        # With one group on a side, some fold would have to tell it from the other without having
-        # seen it.
+    unit = unit_codes(both)
+    # A classifier that has seen a copy of an image knows which side the image is on.
+    fold = _folds(join_units(len(both), unit, tell_copies(both)), is_target, data.seed)
+    if fold is None:
         return None
+    x = _matrix(both[names])
     weight = np.concatenate(
         [weight_r[pool_at] / weight_r[pool_at].sum(), design_m / design_m.sum()]
     )
     even = np.concatenate([np.full(pool_at.size, 1.0 / pool_at.size), weight[is_target]])
-    fold = deal_folds(group, is_target.astype(np.int64), _FOLDS, data.seed)
     odds = _held_out_odds(x, is_target, weight, fold, data.seed)
     auc = _weighted_auc(odds, is_target, weight)
     unlike = float(np.average(odds[is_target] > _UNLIKE_ODDS, weights=design_m))
     auc_before = _weighted_auc(_held_out_odds(x, is_target, even, fold, data.seed), is_target, even)
-    both = (data.frame.iloc[pool_at], target.iloc[target_at])
     design_n = None
     if data.design is not None:
         design_n = np.concatenate([data.design[pool_at], design_m / design_m.mean()])
     separation = judge_separation(
         fitted,
-        ScoredImages(
-            pd.concat(both, ignore_index=True),
-            pool_at,
-            odds,
-            weight,
-            fold,
-            group if any("group" in frame.columns for frame in both) else None,
-            design_n,
-        ),
+        ScoredImages(both, pool_at, odds, weight, fold, unit, design_n),
         data.seed,
     )
     chance = (
@@ -181,13 +173,22 @@ def _thin(n: int, weight_r: Floats, rng: np.random.Generator) -> Ints:
     )
 
 
-def _matrix(pool: pd.DataFrame, target: pd.DataFrame, names: list[str]) -> tuple[Floats, Ints]:
-    """(features of both, groups that stay on one side of every fold)."""
-    import pandas as pd
+def _folds(unit: Ints, is_target: npt.NDArray[np.bool_], seed: int) -> Ints | None:
+    """Deal out folds that keep units whole.
 
-    both = pd.concat([pool[names], target[names]], ignore_index=True)
+    None where some fold would have to tell one side from the other without having seen it.
+    """
+    if np.unique(unit).size < _FOLDS:
+        return None
+    fold = deal_folds(unit, is_target.astype(np.int64), _FOLDS, seed)
+    seen = [np.unique(is_target[fold != at]).size == 2 for at in range(_FOLDS)]
+    return fold if all(seen) else None
+
+
+def _matrix(both: pd.DataFrame) -> Floats:
+    """(n, m) numbers, and indicators of levels."""
     columns = []
-    for name in names:
+    for name in both.columns:
         if is_numeric(both[name]):
             columns.append(both[name].to_numpy(dtype=np.float64, na_value=np.nan))
         else:
@@ -195,15 +196,7 @@ def _matrix(pool: pd.DataFrame, target: pd.DataFrame, names: list[str]) -> tuple
             columns += [
                 (text == level).to_numpy(dtype=np.float64) for level in sorted(set(text))[:50]
             ]
-    groups: list[Any] = []
-    for side, frame in (("pool", pool), ("target", target)):
-        # The pool may have groups and the sample none: each of its images is one.
-        own = frame["group"].tolist() if "group" in frame.columns else [None] * len(frame)
-        groups += [
-            (side, "image", id) if pd.isna(value) else (side, "group", value)
-            for value, id in zip(own, frame["id"], strict=True)
-        ]
-    return np.column_stack(columns), np.asarray(pd.factorize(pd.Series(groups))[0], dtype=np.int64)
+    return np.column_stack(columns)
 
 
 def _held_out_odds(x: Floats, is_target: Any, weight: Floats, fold: Ints, seed: int) -> Floats:

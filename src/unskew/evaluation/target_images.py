@@ -29,7 +29,7 @@ from unskew.evaluation.matching import read_predictions
 from unskew.evaluation.metrics import Answers, Truth
 from unskew.records import Estimate, Floats, Ints, RobustEstimate
 from unskew.records.levels import level_text
-from unskew.target.holdout import group_or_row
+from unskew.splits.folds import unit_or_row
 from unskew.weigh.doubly_robust import augment_mean
 from unskew.weigh.effective_size import add_by_code
 from unskew.weigh.sampling_units import centre_within_sources, degrees_of_freedom, find_units
@@ -57,7 +57,7 @@ def augment_figures(
     frame = read_predictions(predictions)
     _check_other_images(table, frame)
     target = _read_answers(frame, truth)
-    unit_t = np.unique(group_or_row(frame), return_inverse=True)[1]
+    unit_t = np.unique(unit_or_row(frame), return_inverse=True)[1]
     kept = images.kept
     own, truth = own.take(kept), truth.take(kept)
     assert truth.code is not None

@@ -15,8 +15,8 @@ from unskew.learn.baseline_record import Baseline
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.records.levels import MISSING, level_text, text_levels
 from unskew.records.target import THE_TARGET
+from unskew.splits.holdout import held_out_rows
 from unskew.target.facts import cells_of
-from unskew.target.holdout import held_out_rows
 from unskew.target.strata import TargetStrata
 
 if TYPE_CHECKING:

@@ -97,6 +97,12 @@ def unit_codes(frame: Any) -> Ints | None:
     return join_units(len(frame), group_n, content_n)
 
 
+def unit_or_row(frame: Any) -> Ints:
+    """(n,) the unit of every image (`unit_codes`), or its row where all are independent."""
+    unit_n = unit_codes(frame)
+    return np.arange(len(frame)) if unit_n is None else unit_n
+
+
 def join_units(n: int, *links: Any) -> Ints:
     """(n,) unit of every image: those that share an entry of any of ``links`` are of one unit.
 

@@ -9,7 +9,6 @@
 - ``counted_masses``: how masses depend on the pool's own counts: raked interactions, and levels
   kept at their pool share.
 - ``facts``: margins and joint tables as distributions over levels; levels in bins.
-- ``holdout``: which images of a reference judge and do not fit: whole groups, at random.
 - ``interactions``: odds ratios that all sources share: the log-linear model without source ×
   interaction.
 - ``label_shift``: the shares of the classes in unlabelled images, from calibrated scores:

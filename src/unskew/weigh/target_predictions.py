@@ -12,7 +12,7 @@ import scipy.special
 from unskew.errors import ConfigError, DataError
 from unskew.records import Estimate, Floats, Ints
 from unskew.records.design_weights import DESIGN_WEIGHT
-from unskew.target.holdout import group_or_row
+from unskew.splits.folds import unit_or_row
 from unskew.weigh.effective_size import add_by_code
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def _gathered(
         count_m = frame[DESIGN_WEIGHT].to_numpy(dtype=np.float64)
     share_m = count_m / count_m.sum()
     mean = float(share_m @ target_m)
-    unit_m = group_or_row(frame)
+    unit_m = unit_or_row(frame)
     row_r = np.zeros(estimation.rows.weight.size)
     is_row_m = row_m >= 0
     row_r[row_m[is_row_m]] = share_m[is_row_m] * target_m[is_row_m]

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from unskew.target.holdout import group_or_row, held_out_rows
+from unskew.splits.holdout import held_out_rows
 
 
 def held(frame: pd.DataFrame, holdout: float, seed: int = 0) -> np.ndarray:
@@ -37,10 +37,19 @@ def test_the_generator_decides_and_every_image_has_the_same_chance() -> None:
     np.testing.assert_allclose(often_n, 0.3, atol=4 * 0.0145)
 
 
-def test_codes_follow_the_groups_and_without_them_the_rows() -> None:
-    assert group_or_row(pd.DataFrame({"group": ["b", "a", "b"]})).tolist() == [0, 1, 0]
-    assert group_or_row(pd.DataFrame({"z": [5, 5, 5]})).tolist() == [0, 1, 2]
-    assert group_or_row(pd.DataFrame({"group": ["b", None, "b"]})).tolist() == [0, 1, 2]
+def test_copies_and_groups_of_which_some_image_lacks_one_stay_together() -> None:
+    rng = np.random.default_rng(3)
+    row = np.repeat(np.arange(300), rng.integers(1, 5, 300))
+    group = pd.Series([f"g{at // 2}" for at in row]).where(row > 3, None)
+    content = np.array([f"h{at}" for at in row])
+    x = rng.normal(size=300)[row]
+    for seed in range(10):
+        for columns in ({"content": content, "group": group}, {"content": content}, {}):
+            frame = pd.DataFrame({"x": x} | columns)
+            held_n = pd.Series(held(frame, 0.4, seed))
+            assert (held_n.groupby(row).nunique() == 1).all()
+            if "group" in columns:
+                assert (held_n.groupby(group).nunique() == 1).all()
 
 
 def test_the_order_of_the_rows_has_no_say():
