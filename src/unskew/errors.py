@@ -166,9 +166,8 @@ def no_rows() -> DataError:
 def wrong_length(n_source: int, n_rows: int) -> DataError:
     return DataError(
         "source names the database of every row of omega, so both must have the same length; got "
-        f"{n_source} entries in source "
-        f"and {n_rows} rows in omega. Were rows dropped from one of the two (unreadable images, a "
-        "filter) and not from the other?",
+        f"{n_source} entries in source and {n_rows} rows in omega. Were rows dropped from one of "
+        "the two (unreadable images, a filter) and not from the other?",
         count=n_source,
         limit=n_rows,
     )
@@ -177,10 +176,9 @@ def wrong_length(n_source: int, n_rows: int) -> DataError:
 def unknown_sources(unknown: Sequence[object], known: Sequence[object]) -> DataError:
     return DataError(
         "source has entries that are no column of omega: "
-        f"{first_few([repr(name) for name in unknown])}. "
-        f"The columns are {first_few([repr(name) for name in known])}. "
-        "Pass omega as a DataFrame whose columns are the source names, or give names=[...] in the "
-        "order of the columns.",
+        f"{first_few([repr(name) for name in unknown])}. The columns are "
+        f"{first_few([repr(name) for name in known])}. Pass omega as a DataFrame whose columns are "
+        "the source names, or give names=[...] in the order of the columns.",
         sources=list(unknown),
         columns=list(known),
     )
@@ -198,9 +196,8 @@ def empty_sources(empty: Sequence[object]) -> DataError:
 def not_finite(value: float, row: int, name: str) -> DataError:
     return DataError(
         f"omega must be finite and not negative, but image {row} has {value!r} for source "
-        f"`{name}`. "
-        "Likely causes: a missing feature (NaN), a division by a zero margin (inf), or logarithms "
-        "passed without log=True (negative).",
+        f"`{name}`. Likely causes: a missing feature (NaN), a division by a zero margin (inf), or "
+        "logarithms passed without log=True (negative).",
         row=row,
         source=name,
         value=value,
@@ -210,9 +207,8 @@ def not_finite(value: float, row: int, name: str) -> DataError:
 def not_a_logarithm(value: float, row: int, name: str) -> DataError:
     return DataError(
         f"log omega must be a number or -inf (omega = 0), but image {row} has {value!r} for source "
-        f"`{name}`. "
-        "Likely causes: a missing feature (NaN), or the logarithm of an infinite or negative "
-        "omega.",
+        f"`{name}`. Likely causes: a missing feature (NaN), or the logarithm of an infinite or "
+        "negative omega.",
         row=row,
         source=name,
         value=value,
@@ -222,9 +218,8 @@ def not_a_logarithm(value: float, row: int, name: str) -> DataError:
 def impossible_image(row: int) -> DataError:
     return DataError(
         f"the model says that no source could have produced image {row}: its omega is zero in "
-        "every column. "
-        "Widen the biasing functions so that every image has at least its own source, or leave the "
-        "image out.",
+        "every column. Widen the biasing functions so that every image has at least its own "
+        "source, or leave the image out.",
         row=row,
     )
 
@@ -232,9 +227,8 @@ def impossible_image(row: int) -> DataError:
 def impossible_origin(row: int, name: str) -> DataError:
     return DataError(
         f"the model says source `{name}` could not have produced image {row}, yet it did: omega is "
-        "zero in its own source's column. "
-        "Either the biasing function is wrong there, or the columns of omega are in another order "
-        "than the sources.",
+        "zero in its own source's column. Either the biasing function is wrong there, or the "
+        "columns of omega are in another order than the sources.",
         row=row,
         source=name,
     )
@@ -271,10 +265,9 @@ def missing_extra(extra: str, wish: str, error: ImportError) -> ConfigError:
 def diverged(epoch: int, loss: float, learning_rate: float) -> ConvergenceError:
     return ConvergenceError(
         f"training diverged in epoch {epoch + 1}: the loss is {loss}. Likely causes: a learning "
-        "rate that is too high (it is "
-        f"{learning_rate:g}; try a tenth), half precision that overflows (try precision "
-        "'bf16-mixed' or '32-true'), or a few huge weights "
-        "(see the effective sample size; trim them). The checkpoint of the epoch before is kept.",
+        f"rate that is too high (it is {learning_rate:g}; try a tenth), half precision that "
+        "overflows (try precision 'bf16-mixed' or '32-true'), or a few huge weights (see the "
+        "effective sample size; trim them). The checkpoint of the epoch before is kept.",
         value=loss,
     )
 
@@ -288,11 +281,10 @@ def too_many_unreadable(
     examples = "; ".join(f"{row.id}: {row.reason}" for row in set_aside.head(3).itertuples())
     return UnreadableError(
         f"{len(set_aside)} of {n_images} images cannot be used, more than the tolerated share of "
-        f"{tolerance:.4g}; the run stopped here, so "
-        f"there may be more. By source: {by_source}. The first ones: {examples}. Repair or remove "
-        "these files, or, if the rest represents "
-        "the sources without them, raise tolerance (at least "
-        f"{_rounded_up(len(set_aside) / n_images)}).",
+        f"{tolerance:.4g}; the run stopped here, so there may be more. By source: {by_source}. The "
+        f"first ones: {examples}. Repair or remove these files, or, if the rest represents the "
+        "sources without them, raise tolerance (at least "
+        f"{-(-1000 * len(set_aside) // n_images) / 1000:.3f}).",
         set_aside,
         count=len(set_aside),
         limit=tolerance,
@@ -303,12 +295,7 @@ def no_image_left(sources: Sequence[str], set_aside: pd.DataFrame) -> Unreadable
     mine = set_aside[set_aside["source"] == sources[0]]
     return UnreadableError(
         f"not one image of {first_few(sources)} can be used; the first one, {mine['id'].iloc[0]}: "
-        f"{mine['reason'].iloc[0]}. "
-        "Repair its files, or leave the source out.",
+        f"{mine['reason'].iloc[0]}. Repair its files, or leave the source out.",
         set_aside,
         sources=list(sources),
     )
-
-
-def _rounded_up(share: float) -> str:
-    return f"{-(-share * 1000 // 1) / 1000:.3f}"

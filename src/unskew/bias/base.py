@@ -265,7 +265,7 @@ class Bias(ABC):
     @property
     def reference_source(self) -> str | None:
         """The source that the model itself names as reference; None: the target's, or none."""
-        return None
+        return getattr(self, "reference", None)
 
     @property
     def has_offset(self) -> bool:
@@ -275,7 +275,7 @@ class Bias(ABC):
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns, or beginnings of columns, of the table that the model reads."""
-        return ()
+        return tuple(getattr(self, "features", ()))
 
     @abstractmethod
     def estimate(

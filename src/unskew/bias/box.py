@@ -20,6 +20,7 @@ from unskew.bias.features import (
     combined_columns,
     constant_features,
     expand_features,
+    flagged,
     is_number,
     is_numeric,
     learn_column,
@@ -70,10 +71,6 @@ class Box(Bias):
                 quantile=self.quantile,
             )
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return tuple(self.features)
-
     def estimate(
         self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None
     ) -> Factor:
@@ -110,12 +107,10 @@ def _flag_constant(frame: pd.DataFrame, names: Sequence[str]) -> tuple[str, ...]
     constant = constant_features(frame, names)
     if not constant:
         return ()
-    note = (
+    return flagged(
         f"{first_few(constant)}: constant over all images; it says nothing about how the sources "
         "select, and other values are in no box"
     )
-    warnings.warn(f"{note}.", UnskewWarning, stacklevel=4)
-    return (note,)
 
 
 def _flag_combined(frame: pd.DataFrame, names: Sequence[str]) -> tuple[str, ...]:
@@ -125,12 +120,11 @@ def _flag_combined(frame: pd.DataFrame, names: Sequence[str]) -> tuple[str, ...]
     combined = combined_columns(value_rd)
     if not combined:
         return ()
-    note = (
+    return flagged(
         f"{first_few([names[d] for d in combined])}: a combination of other features; its "
-        "limits follow from theirs, or cut across them"
+        "limits follow from theirs, or cut across them",
+        " Leave one of them out of the bias model.",
     )
-    warnings.warn(f"{note}. Leave one of them out of the bias model.", UnskewWarning, stacklevel=4)
-    return (note,)
 
 
 def _levels_by_source(data: BiasData, name: str) -> tuple[frozenset[str] | None, ...]:

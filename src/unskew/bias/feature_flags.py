@@ -5,14 +5,20 @@ They identify the source, are codes of classes, or have levels of the target tha
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unskew.bias.features import FEW_LEVELS, FeatureMap, is_numeric, learn_features, read_numbers
-from unskew.errors import UnskewWarning, first_few
+from unskew.bias.features import (
+    FEW_LEVELS,
+    FeatureMap,
+    flagged,
+    is_numeric,
+    learn_features,
+    read_numbers,
+)
+from unskew.errors import first_few
 from unskew.records import Ints
 from unskew.records.arrays import count_pairs
 from unskew.records.levels import text_levels
@@ -52,7 +58,7 @@ def flag_identifiers(
     size_k = np.bincount(source_n, minlength=len(source_names))
     if not can_be_identified(size_k):
         return ()
-    notes = []
+    notes: list[str] = []
     stride = max(1, source_n.size // _ENOUGH_ROWS)
     for name in names:
         column = frame[name]
@@ -66,12 +72,11 @@ def flag_identifiers(
             continue
         right = _share_identified(column, source_n, size_k.size)
         if right >= IDENTIFIES:
-            notes.append(
+            notes += flagged(
                 f"{name} identifies the source of {right:.1%} of the images: where it matters for "
                 "selection the sources do not overlap, and where it does not (a watermark, a file "
                 "format) it must not be a feature of the bias model"
             )
-            warnings.warn(f"{notes[-1]}.", UnskewWarning, stacklevel=4)
     return tuple(notes)
 
 
@@ -133,16 +138,12 @@ def flag_class_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[str, ..
     # Two classes are the same as indicator and as number.
     if not 2 < value.size <= FEW_LEVELS or (value != np.floor(value)).any():
         return ()
-    note = (
+    return flagged(
         f"label holds {value.size} whole numbers, which are read as measurements: selection is "
-        "taken to depend on how large they are"
+        "taken to depend on how large they are",
+        " If they are classes, make them text: frame['label'].astype(str).",
+        stacklevel=6,
     )
-    warnings.warn(
-        f"{note}. If they are classes, make them text: frame['label'].astype(str).",
-        UnskewWarning,
-        stacklevel=5,
-    )
-    return (note,)
 
 
 def uncovered_levels(data: BiasData, names: Sequence[str]) -> tuple[float, list[str]]:
@@ -164,9 +165,8 @@ def _flag_uncovered(data: BiasData, names: Sequence[str]) -> tuple[str, ...]:
     share, shown = uncovered_levels(data, names)
     if not shown:
         return ()
-    note = (
+    return flagged(
         f"{share:.1%} of the target's images have {first_few(shown)}, which no source has: "
-        "results describe the rest of the target"
+        "results describe the rest of the target",
+        stacklevel=6,
     )
-    warnings.warn(f"{note}.", UnskewWarning, stacklevel=5)
-    return (note,)

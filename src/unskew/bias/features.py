@@ -119,6 +119,12 @@ def read_feature_columns(features: Any) -> Any:
     return names
 
 
+def flagged(note: str, way_out: str = "", *, stacklevel: int = 5) -> tuple[str, ...]:
+    """Warn of something, and return it as a note."""
+    warnings.warn(f"{note}.{way_out}", UnskewWarning, stacklevel=stacklevel)
+    return (note,)
+
+
 def is_number(setting: Any) -> bool:
     """Tell whether a setting, which may come from a file, is a number."""
     return isinstance(setting, Real) and not isinstance(setting, bool)
@@ -132,8 +138,7 @@ def check_columns(
     if lacking:
         raise DataError(
             f"the table lacks {first_few(lacking)}, which {reader} reads; its columns are "
-            f"{first_few(list(frame.columns), 12)}."
-            f"{did_you_mean(lacking[0], frame.columns)}",
+            f"{first_few(list(frame.columns), 12)}.{did_you_mean(lacking[0], frame.columns)}",
             columns=lacking,
         )
 
@@ -226,9 +231,8 @@ def read_levels(column: pd.Series[Any], name: str, levels: Sequence[str]) -> Int
         shown = [f"{level} ({count[present.index(level)]} images)" for level in unseen]
         raise DataError(
             f"{name} has levels that the bias model was not fitted on: {first_few(shown)}; it "
-            f"knows {first_few(list(levels), 12)}."
-            f"{did_you_mean(unseen[0], levels)} Leave those images out, or fit on a pool that has "
-            "them.",
+            f"knows {first_few(list(levels), 12)}.{did_you_mean(unseen[0], levels)} Leave those "
+            "images out, or fit on a pool that has them.",
             column=name,
             levels=unseen,
         )
@@ -332,8 +336,7 @@ def learn_features(
             "sources apart; name others.",
             columns=names,
         )
-    warnings.warn(f"{note}.", UnskewWarning, stacklevel=4)
-    return FeatureMap(every.columns, every.degree, tuple(kept)), (note,)
+    return FeatureMap(every.columns, every.degree, tuple(kept)), flagged(note)
 
 
 def combined_columns(feature_nd: Floats) -> list[int]:

@@ -99,9 +99,8 @@ def _only_strata(parts: Sequence[Bias]) -> Strata | None:
     if len(strata) > 1:
         columns = [name for part in strata for name in part.columns]
         raise ConfigError(
-            "a product has one Strata part, over all attributes together: "
-            f"Strata({columns}). Where cells of the joint table are too thin, use Tilt on one of "
-            "the attributes.",
+            f"a product has one Strata part, over all attributes together: Strata({columns}). "
+            "Where cells of the joint table are too thin, use Tilt on one of the attributes.",
             columns=columns,
         )
     return strata[0] if strata else None
@@ -274,7 +273,8 @@ def _profile_with_strata(
     log_omega_rk = strata.log_factor.take(rows.data.cell, axis=0)
     if factors:
         log_omega_rk += log_rk
-    return replace(profile, log_omega=log_omega_rk, u=_known_u(rows.data, profile.u)), strata
+    u_ck = np.where(np.isneginf(profile.u), -np.inf, np.log(rows.data.size_k))
+    return replace(profile, log_omega=log_omega_rk, u=u_ck), strata
 
 
 def fit_rival(fitted: FittedBias) -> FittedBias | None:
@@ -326,10 +326,6 @@ def _log_on_rows(factor: Factor, frame: pd.DataFrame) -> Floats:
     """(R, K) log ω on the rows of the fit, out of fold where the factor has that."""
     out_of_fold = factor.fitted_log_omega()
     return factor.log_omega(frame) if out_of_fold is None else out_of_fold
-
-
-def _known_u(data: BiasData, u_ck: Floats) -> Floats:
-    return np.where(np.isneginf(u_ck), -np.inf, np.log(data.size_k))
 
 
 def _fit_strata(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.linalg
@@ -15,6 +16,9 @@ from unskew.errors import ConvergenceError
 from unskew.records import Floats, Ints
 from unskew.records.design_weights import add_design
 from unskew.solve.log_linear import sum_log_linear
+
+if TYPE_CHECKING:
+    from unskew.bias.base import BiasData
 
 _MAX_STEPS = 60
 # Where Σ_i log q can grow by no more than this (the Newton decrement), one more full step is exact
@@ -60,6 +64,29 @@ class LogLinearProblem:
     offset: Floats | None
     ridge: float
     design: Floats | None = None
+
+    @classmethod
+    def of(
+        cls,
+        data: BiasData,
+        phi_rd: Floats,
+        log_offset_rk: Floats,
+        reference: int,
+        ridge: float,
+        at: Any = slice(None),
+    ) -> LogLinearProblem:
+        """Pose the fit to the rows ``at`` of the data."""
+        return cls(
+            phi_rd[at],
+            data.source[at],
+            data.cell[at],
+            data.n_sources,
+            data.n_cells,
+            reference,
+            log_offset_rk[at] if log_offset_rk.any() else None,
+            ridge,
+            None if data.design is None else data.design[at],
+        )
 
     @cached_property
     def present_ck(self) -> Floats:

@@ -114,14 +114,6 @@ class Propensity(Bias):
             )
 
     @property
-    def reference_source(self) -> str | None:
-        return self.reference
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return tuple(self.features)
-
-    @property
     def has_offset(self) -> bool:
         """Whether it can be fitted given other estimated factors: only the logistic regression can.
 
@@ -237,17 +229,7 @@ def _train_logistic(
     ridge: float,
     before: _Logistic | None,
 ) -> _Logistic:
-    problem = LogLinearProblem(
-        phi_rd[train],
-        data.source[train],
-        data.cell[train],
-        data.n_sources,
-        data.n_cells,
-        reference,
-        log_offset_rk[train] if log_offset_rk.any() else None,
-        ridge,
-        None if data.design is None else data.design[train],
-    )
+    problem = LogLinearProblem.of(data, phi_rd, log_offset_rk, reference, ridge, train)
     begin = None if before is None else before.theta_kd
     return _Logistic(fit_log_linear(problem, begin, data.seed).theta)
 
@@ -273,8 +255,7 @@ def _fit_classifier(model: Any, x: Floats, source: Ints, weight: Floats | None) 
     except TypeError as error:
         raise ConfigError(
             "in a product, and with design weights, the classifier of Propensity must take "
-            "sample_weight; "
-            f"{type(model).__name__} does not ({error}).",
+            f"sample_weight; {type(model).__name__} does not ({error}).",
             option="classifier",
             value=type(model).__name__,
         ) from error

@@ -14,7 +14,7 @@ from unskew.bias.features import expand_features, is_numeric
 from unskew.bias.separation import ScoredImages, judge_separation
 from unskew.errors import DataError, UnskewWarning
 from unskew.records import Floats, Ints
-from unskew.records.design_weights import DESIGN_WEIGHT
+from unskew.records.design_weights import raw_design
 from unskew.records.levels import level_text
 from unskew.splits.folds import deal_folds, join_units, tell_copies, unit_codes
 
@@ -85,7 +85,7 @@ def compare_with_target(fitted: FittedBias, weight_r: Floats) -> Resemblance | N
     rng = np.random.default_rng(data.seed)
     pool_at = _thin(data.n_pool, weight_r, rng)
     target_at = rng.permutation(len(target))[:_MOST_ROWS]
-    design_m = _design_of_target(target)[target_at]
+    design_m = raw_design(target)[target_at]
     both = pd.concat([data.frame.iloc[pool_at], target.iloc[target_at]], ignore_index=True)
     is_target = np.repeat([False, True], [pool_at.size, target_at.size])
     unit = unit_codes(both)
@@ -143,13 +143,6 @@ def _images_of_target(fitted: FittedBias) -> tuple[pd.DataFrame | None, bool]:
         return judge, judge is not None
     fitting = fitted.data.frame[fitted.data.source == sample]
     return (fitting if judge is None else pd.concat([judge, fitting], ignore_index=True)), False
-
-
-def _design_of_target(target: pd.DataFrame) -> Floats:
-    """(m,) the design weights of the target's images; ones where it has none."""
-    if DESIGN_WEIGHT not in target.columns or bool(target[DESIGN_WEIGHT].isna().any()):
-        return np.ones(len(target))
-    return target[DESIGN_WEIGHT].to_numpy(dtype=np.float64)
 
 
 def _readable(fitted: FittedBias, target: pd.DataFrame) -> list[str]:

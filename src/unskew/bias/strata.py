@@ -317,6 +317,7 @@ def flag_identifying(target: TargetStrata, count_ck: Ints) -> tuple[str, ...]:
     `strata_of_one_source` names the others.
     """
     from unskew.bias.feature_flags import IDENTIFIES, can_be_identified, share_guessed
+    from unskew.bias.features import flagged
 
     is_shared = bool(((count_ck > 0).sum(axis=1) > 1).any())
     if (
@@ -325,17 +326,13 @@ def flag_identifying(target: TargetStrata, count_ck: Ints) -> tuple[str, ...]:
         or (right := share_guessed(count_ck)) < IDENTIFIES
     ):
         return ()
-    note = (
+    return flagged(
         f"{' and '.join(target.by)} identifies the source of {right:.1%} of the images: the few "
         "others alone link the sources within strata, and weights hardly separate stratum from "
-        "source"
+        "source",
+        " A trace of the source (a watermark, a file format) is no reason for selection.",
+        stacklevel=6,
     )
-    warnings.warn(
-        f"{note}. A trace of the source (a watermark, a file format) is no reason for selection.",
-        UnskewWarning,
-        stacklevel=5,
-    )
-    return (note,)
 
 
 def flag_disagreement(target: TargetStrata) -> None:
@@ -345,10 +342,9 @@ def flag_disagreement(target: TargetStrata) -> None:
         return
     warnings.warn(
         f"the sources disagree on how {' and '.join(target.by)} go together: the odds ratios of "
-        f"{target.counted.names[disagreement.source]} alone would move "
-        f"{disagreement.shift:.2g} of the target between strata. Some source selects by "
-        "combinations of them. Give the joint distribution (Target.table), or a table of "
-        "interactions.",
+        f"{target.counted.names[disagreement.source]} alone would move {disagreement.shift:.2g} of "
+        "the target between strata. Some source selects by combinations of them. Give the joint "
+        "distribution (Target.table), or a table of interactions.",
         UnskewWarning,
         stacklevel=5,
     )

@@ -120,8 +120,7 @@ def _check_queried(frame: pd.DataFrame, query: str, what: str) -> None:
             raise DataError(
                 f"{name} is missing for {missing.size} of {len(frame)} images, the first in row "
                 f"{missing[0]}, and {what}, {query!r}, does not say whether it selects them. Leave "
-                "those images out, fill the values in, or write "
-                f"'{name}.notna() and ({query})'.",
+                f"those images out, fill the values in, or write '{name}.notna() and ({query})'.",
                 column=name,
                 count=int(missing.size),
                 row=int(missing[0]),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,9 +10,9 @@ import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.bias.feature_flags import learn_flagged_features
-from unskew.bias.features import FeatureMap, is_number, read_feature_columns
+from unskew.bias.features import FeatureMap, flagged, is_number, read_feature_columns
 from unskew.bias.likelihood import LogLinearProblem, fit_log_linear
-from unskew.errors import ConfigError, UnskewWarning, wrong_option
+from unskew.errors import ConfigError, wrong_option
 from unskew.records import Floats
 from unskew.records.levels import level_text
 from unskew.solve.profile_likelihood import LinearDerivative
@@ -69,14 +68,6 @@ class Tilt(Bias):
         if not is_number(self.ridge) or not self.ridge >= 0:
             raise wrong_option("ridge is the strength of a penalty, 0 or more", ridge=self.ridge)
 
-    @property
-    def reference_source(self) -> str | None:
-        return self.reference
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return tuple(self.features)
-
     def estimate(
         self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None
     ) -> Factor:
@@ -87,17 +78,8 @@ class Tilt(Bias):
             feature_map, notes = learn_flagged_features(data, self.features, self.degree)
         else:
             feature_map, notes = warm.feature_map, warm.notes
-        problem = LogLinearProblem(
-            feature_map.read(data.frame),
-            data.source,
-            data.cell,
-            data.n_sources,
-            data.n_cells,
-            reference,
-            log_offset_rk if log_offset_rk.any() else None,
-            max(self.ridge, SMALLEST_RIDGE),
-            data.design,
-        )
+        phi_rd, ridge = feature_map.read(data.frame), max(self.ridge, SMALLEST_RIDGE)
+        problem = LogLinearProblem.of(data, phi_rd, log_offset_rk, reference, ridge)
         # The fit is convex: where it begins costs time, not accuracy.
         alike = (
             begin is not None
@@ -135,17 +117,12 @@ def _warn_if_separated(tilt_kr: Floats, names: Sequence[str]) -> tuple[str, ...]
     worst = int(np.argmax(range_k))
     if range_k[worst] < _SEPARATED:
         return ()
-    note = (
+    return flagged(
         f"the features separate source `{names[worst]}` from the reference: the fitted odds vary "
         f"by a factor of e^{range_k[worst]:.0f} over the images, so hardly any image of one "
-        "resembles the other"
+        "resembles the other",
+        " Leave out features that only identify the source, or set ridge=1.",
     )
-    warnings.warn(
-        f"{note}. Leave out features that only identify the source, or set ridge=1.",
-        UnskewWarning,
-        stacklevel=4,
-    )
-    return (note,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,17 +153,8 @@ class FittedTilt(Factor):
         return self.ridge > SMALLEST_RIDGE
 
     def unpenalised(self, data: BiasData, log_offset_rk: Floats) -> FittedTilt:
-        problem = LogLinearProblem(
-            self.feature_map.read(data.frame),
-            data.source,
-            data.cell,
-            data.n_sources,
-            data.n_cells,
-            self.reference,
-            log_offset_rk if log_offset_rk.any() else None,
-            SMALLEST_RIDGE,
-            data.design,
-        )
+        phi_rd = self.feature_map.read(data.frame)
+        problem = LogLinearProblem.of(data, phi_rd, log_offset_rk, self.reference, SMALLEST_RIDGE)
         fit = fit_log_linear(problem, self.theta, data.seed)
         return replace(self, theta=fit.theta, ridge=SMALLEST_RIDGE)
 

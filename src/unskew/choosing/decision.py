@@ -198,7 +198,8 @@ def _why(
         if chosen in near
         else "whose distance from the best score chance explains"
     )
-    how = _how(chosen, agreeing)
+    by_facts = not agreeing or any(other.parameters < chosen.parameters for other in agreeing)
+    how = "one nearest to what is known about the target" if by_facts else "simplest"
     sentence = (
         f"{chosen.name} is chosen: the {how} "
         f"{rank}{' that agrees with what is known about the target' if passed else ''}"
@@ -214,13 +215,6 @@ def _why(
         if not passed
         else f"{sentence} Passed over for contradicting it: {first_few(passed)}."
     )
-
-
-def _how(chosen: Candidate, agreeing: Sequence[Candidate]) -> str:
-    """Say by what it was chosen: by its number of parameters, or by the known facts."""
-    if not agreeing or any(other.parameters < chosen.parameters for other in agreeing):
-        return "one nearest to what is known about the target"
-    return "simplest"
 
 
 def _find_ties(able: Sequence[Candidate]) -> list[list[Candidate]]:

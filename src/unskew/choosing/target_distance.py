@@ -11,7 +11,7 @@ import scipy.special
 
 from unskew.errors import UnskewError
 from unskew.records import Floats, Pool, Target, Weights
-from unskew.records.design_weights import DESIGN_WEIGHT
+from unskew.records.design_weights import raw_design
 from unskew.records.levels import text_levels
 from unskew.splits.folds import unit_codes
 from unskew.target.facts import cell_text
@@ -132,7 +132,7 @@ def _means_of_reference(pool: Pool, target: Target, columns: Sequence[str]) -> I
         if reference.sample is not None
         else pool.frame[pool.frame["source"] == reference.source]
     )
-    count_m = _counts(frame)
+    count_m = raw_design(frame)
     frame, count_m = frame[count_m > 0], count_m[count_m > 0]
     n_effective = _effective_size(frame, count_m)
     for name in _shared_columns(pool, frame, columns):
@@ -184,13 +184,6 @@ def _shared_columns(pool: Pool, reference: pd.DataFrame, columns: Sequence[str])
         ]
 
     return list(dict.fromkeys([*complete(["label"]), *(complete(columns) or numbers())]))
-
-
-def _counts(frame: pd.DataFrame) -> Floats:
-    """(m,) how often each image of the reference counts: its design weight, or 1."""
-    if DESIGN_WEIGHT not in frame.columns:
-        return np.ones(len(frame))
-    return frame[DESIGN_WEIGHT].to_numpy(dtype=np.float64)
 
 
 def _effective_size(frame: pd.DataFrame, count_m: Floats) -> float:

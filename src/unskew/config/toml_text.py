@@ -295,7 +295,9 @@ def _section(header: str, table: Mapping[str, Any]) -> str:
     tables = {
         key: value
         for key, value in present.items()
-        if isinstance(value, list | tuple) and value and _all_tables(value)
+        if isinstance(value, list | tuple)
+        and value
+        and all(isinstance(entry, Mapping) for entry in value)
     }
     text = f"[{header}]\n" + "".join(
         _line(key, value) for key, value in present.items() if key not in tables
@@ -306,7 +308,3 @@ def _section(header: str, table: Mapping[str, Any]) -> str:
                 _line(name, value) for name, value in element.items() if value is not None
             )
     return text
-
-
-def _all_tables(values: list[Any] | tuple[Any, ...]) -> bool:
-    return all(isinstance(value, Mapping) for value in values)

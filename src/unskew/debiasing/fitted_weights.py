@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -139,8 +139,7 @@ def judge_target(weights: Weights, max_uncovered: float, *, check_sample: bool) 
     if resemblance is not None and resemblance.unlike > max_uncovered:
         raise CoverageError(
             f"{resemblance.message} That is more than max_uncovered = {max_uncovered:g}: the "
-            "target is "
-            "not identifiable from these sources.",
+            "target is not identifiable from these sources.",
             option="max_uncovered",
             value=float(resemblance.unlike),
             limit=max_uncovered,
@@ -207,9 +206,8 @@ def _check_coverage(fitted: FittedBias, max_uncovered: float) -> None:
     if lacking > max_uncovered:
         raise CoverageError(
             f"{lacking:.1%} of the target's images have {first_few(levels)}, which no source has, "
-            f"more than max_uncovered = {max_uncovered:g}. "
-            "Collect such images, or leave them out of the sample: results are then about the rest "
-            "of the target.",
+            f"more than max_uncovered = {max_uncovered:g}. Collect such images, or leave them out "
+            "of the sample: results are then about the rest of the target.",
             option="max_uncovered",
             value=float(lacking),
             limit=max_uncovered,
@@ -222,8 +220,7 @@ def _check_coverage(fitted: FittedBias, max_uncovered: float) -> None:
         raise CoverageError(
             f"{share:.1%} of the target's images are where no source selects anything (omega is 0 "
             f"for every source), more than max_uncovered = {max_uncovered:g}. Collect such images, "
-            "or "
-            "make the target smaller.",
+            "or make the target smaller.",
             option="max_uncovered",
             value=share,
             limit=max_uncovered,
@@ -259,7 +256,9 @@ def weigh_fitted(
     estimation = _estimation(pool, fitted, evaluated, seed, max_uncovered)
     weight_n = np.zeros(len(pool))
     weight_n[fitted.row] = evaluated.weight
-    group, group_names = _groups(pool) or (None, None)
+    group, group_names = None, None
+    if "group" in pool.frame.columns:
+        group, group_names = group_codes(pool.frame["group"], len(pool))
     weights = Weights(
         weight=weight_n,
         id=pool.frame["id"].to_numpy(),
@@ -282,10 +281,6 @@ def _units(pool: Pool, fitted: FittedBias) -> Ints | None:
     if fitted.row.size == len(pool) == fitted.data.source.size:
         return fitted.data.unit
     return unit_codes(pool.frame)
-
-
-def _groups(pool: Pool) -> tuple[Any, Any] | None:
-    return group_codes(pool.frame["group"], len(pool)) if "group" in pool.frame.columns else None
 
 
 def _solve_fitted(fitted: FittedBias, seed: int, solver: SolverOptions) -> Weights:

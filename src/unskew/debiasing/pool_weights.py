@@ -301,7 +301,8 @@ def weigh_checked_splits(
         weights = debias(pool, bias, target, **settings)
         part = _train_part(ALL, np.arange(len(pool)), weights)
         return SplitWeights(weights, ALL, (part,), ids)
-    row_of = _rows_of_splits(pool.frame["split"])
+    split_n = pool.frame["split"].map(level_text).to_numpy(dtype=object)
+    row_of = {name: np.flatnonzero(split_n == name) for name in dict.fromkeys(split_n.tolist())}
     train = _find_train(row_of)
     _check_sources(pool, row_of, train)
     train_pool = pool.take(row_of[train])
@@ -311,12 +312,6 @@ def weigh_checked_splits(
     if len(row_of) > 1:
         parts = _with_others(parts, pool, row_of, weights)
     return SplitWeights(weights, train, tuple(parts), ids)
-
-
-def _rows_of_splits(split_n: pd.Series[Any]) -> dict[str, Ints]:
-    """Return {split: rows of its images}, in the order of first appearance."""
-    text_n = split_n.map(level_text).to_numpy(dtype=object)
-    return {name: np.flatnonzero(text_n == name) for name in dict.fromkeys(text_n.tolist())}
 
 
 def _find_train(row_of: Mapping[str, Ints]) -> str:

@@ -163,9 +163,8 @@ class TrainFit:
             if wrong.size:
                 raise DataError(
                     f"the model says source `{self.fitted.names[source_n[wrong[0]]]}` could not "
-                    "have produced the image "
-                    f"{pool.frame['id'].iloc[wrong[0]]}, yet it did ({wrong.size} such images): "
-                    "omega is zero in its own source's column.",
+                    f"have produced the image {pool.frame['id'].iloc[wrong[0]]}, yet it did "
+                    f"({wrong.size} such images): omega is zero in its own source's column.",
                     source=self.fitted.names[source_n[wrong[0]]],
                     id=pool.frame["id"].iloc[wrong[0]],
                     count=int(wrong.size),

@@ -274,8 +274,7 @@ def open_reader(omega: Any) -> Reader:
         return _open_iterable(omega)
     raise errors.DataError(
         "omega must be an array, a SciPy sparse matrix, a DataFrame, a path to .npy or .parquet, "
-        "or row blocks; "
-        f"got {type(omega).__name__}.",
+        f"or row blocks; got {type(omega).__name__}.",
         option="omega",
         value=type(omega).__name__,
     )

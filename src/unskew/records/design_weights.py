@@ -93,6 +93,13 @@ def design_of_frame(frame: pd.DataFrame) -> Floats | None:
     return scale_design_weights(frame[DESIGN_WEIGHT].to_numpy(), source_n, tuple(names))
 
 
+def raw_design(frame: pd.DataFrame) -> Floats:
+    """Return (n,) the design weights of a table as they are; ones where it has none."""
+    if DESIGN_WEIGHT not in frame.columns or bool(frame[DESIGN_WEIGHT].isna().any()):
+        return np.ones(len(frame))
+    return frame[DESIGN_WEIGHT].to_numpy(dtype=np.float64)
+
+
 def add_design(code_n: npt.NDArray[Any], design_n: Floats | None, n_codes: int) -> Floats:
     """Count (n_codes,) how often each code occurs, each image d_i times (once without design)."""
     return np.bincount(code_n, weights=design_n, minlength=n_codes).astype(np.float64)

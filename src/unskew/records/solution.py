@@ -116,9 +116,8 @@ class Status(Enum):
     )
     STALLED = (
         "no step along the search direction lowers the objective any further, although the Newton "
-        "step is still larger than "
-        "the tolerance; the link between some sources is too weak for double precision (see "
-        "overlap.weakest_link)"
+        "step is still larger than the tolerance; the link between some sources is too weak for "
+        "double precision (see overlap.weakest_link)"
     )
     TOO_WEAK = (
         "the overlap is positive but so small that it vanishes in double precision, so the "

@@ -21,7 +21,7 @@ the size of the batch.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -142,6 +142,6 @@ class Representation(ABC):
         }
 
 
-def column_names(name: str, parts: Sequence[str]) -> tuple[str, ...]:
+def column_names(name: str, parts: Iterable[str]) -> tuple[str, ...]:
     """Join the parts to a name: ``border_hsv_h``, ``border_hsv_s``, ``border_hsv_v``."""
     return tuple(f"{name}_{part}" for part in parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -26,17 +26,23 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+class ImageOptions(TypedDict, total=False):
+    """How images are read: see `represent_images`."""
+
+    cache: str | os.PathLike[str] | None
+    jobs: int | None
+    tolerance: float
+    max_pixels: int | None
+    progress: bool | None
+
+
 @overload
 def represent_images(
     pool: Pool,
     features: Feature | Iterable[Feature],
     *,
-    cache: str | os.PathLike[str] | None = ...,
-    jobs: int | None = ...,
-    tolerance: float = ...,
-    max_pixels: int | None = ...,
-    progress: bool | None = ...,
     content: bool = ...,
+    **options: Unpack[ImageOptions],
 ) -> Pool: ...
 
 
@@ -45,12 +51,8 @@ def represent_images(
     pool: Sequence[Pool],
     features: Feature | Iterable[Feature],
     *,
-    cache: str | os.PathLike[str] | None = ...,
-    jobs: int | None = ...,
-    tolerance: float = ...,
-    max_pixels: int | None = ...,
-    progress: bool | None = ...,
     content: bool = ...,
+    **options: Unpack[ImageOptions],
 ) -> tuple[Pool, ...]: ...
 
 
@@ -116,25 +118,14 @@ def run_pools(
     pools: tuple[Pool, ...],
     representations: tuple[Representation, ...],
     *,
-    cache: str | os.PathLike[str] | None,
-    jobs: int | None,
-    tolerance: float,
-    max_pixels: int | None = MAX_PIXELS,
-    progress: bool | None,
     content: bool,
     label: str,
+    **options: Unpack[ImageOptions],
 ) -> tuple[Pool, ...]:
     """Read all images of all pools once, and add the columns of the representations.
 
     With ``content``, add the hashes, too.
     """
-    options: dict[str, Any] = {
-        "cache": cache,
-        "jobs": jobs,
-        "tolerance": tolerance,
-        "max_pixels": max_pixels,
-        "progress": progress,
-    }
     results, usable, aside = run_images(
         pools, representations, content=content, label=label, **options
     )
@@ -146,13 +137,13 @@ def run_images(
     pools: tuple[Pool, ...],
     representations: tuple[Representation, ...],
     *,
-    cache: str | os.PathLike[str] | None,
-    jobs: int | None,
-    tolerance: float,
-    max_pixels: int | None,
-    progress: bool | None,
     content: bool,
     label: str,
+    cache: str | os.PathLike[str] | None = None,
+    jobs: int | None = None,
+    tolerance: float = 0.01,
+    max_pixels: int | None = MAX_PIXELS,
+    progress: bool | None = None,
 ) -> tuple[Results, Bools, list[pd.DataFrame]]:
     """Compute the representations of all images of all pools, one after the other.
 
@@ -183,7 +174,10 @@ def run_images(
         run_rows(worker_of, results, jobs=n_jobs, advance=advance, give_up=give_up)
     aside = _aside(pools, results.failed)
     lost = [
-        name for pool, part in zip(pools, aside, strict=True) for name in _lost_sources(pool, part)
+        name
+        for pool, part in zip(pools, aside, strict=True)
+        for name, size in zip(pool.names, pool.sizes, strict=True)
+        if (part["source"] == name).sum() == size
     ]
     if lost and (tolerance < 1.0 or len(results.failed) == len(images)):
         raise no_image_left(lost, _joined(aside))
@@ -196,12 +190,8 @@ def compute_rows(
     pool: Pool,
     representation: Representation,
     *,
-    cache: str | os.PathLike[str] | None = None,
-    jobs: int | None = None,
-    tolerance: float = 0.01,
-    max_pixels: int | None = MAX_PIXELS,
-    progress: bool | None = None,
     label: str = "Representing images",
+    **options: Unpack[ImageOptions],
 ) -> tuple[Pool, npt.NDArray[Any]]:
     """Compute one representation that is too wide for columns.
 
@@ -209,13 +199,6 @@ def compute_rows(
     ``finish`` is left to the caller. The values are mapped from a temporary file where they are too
     many for the memory.
     """
-    options: dict[str, Any] = {
-        "cache": cache,
-        "jobs": jobs,
-        "tolerance": tolerance,
-        "max_pixels": max_pixels,
-        "progress": progress,
-    }
     results, usable, aside = run_images(
         (pool,), (representation,), content=False, label=label, **options
     )
@@ -223,15 +206,6 @@ def compute_rows(
     assert table is not None  # there is a usable image
     (kept,) = _enter_columns((pool,), {}, usable, aside)
     return kept, _kept(table, usable)
-
-
-def _lost_sources(pool: Pool, aside: pd.DataFrame) -> list[str]:
-    failed = aside["source"].value_counts()
-    return [
-        name
-        for name, size in zip(pool.names, pool.sizes, strict=True)
-        if failed.get(name, 0) == size
-    ]
 
 
 def _check(
@@ -281,7 +255,11 @@ def _columns(results: Results, usable: Bools) -> dict[str, Any]:
     for representation, table in zip(results.representations, results.values, strict=True):
         assert table is not None  # there is a usable row, and every usable row has been computed
         values = np.asarray(representation.finish(_kept(table, usable)))
-        names = representation.columns or _numbered(representation.name, values.shape[1])
+        names = representation.columns or (
+            (representation.name,)
+            if values.shape[1] == 1
+            else column_names(representation.name, map(str, range(values.shape[1])))
+        )
         if values.shape != (int(usable.sum()), len(names)):
             raise DataError(
                 f"{representation.name} has {len(names)} columns for {usable.sum()} images; got an "
@@ -295,10 +273,6 @@ def _columns(results: Results, usable: Bools) -> dict[str, Any]:
                 else values[:, at].astype(np.float64)
             )
     return columns
-
-
-def _numbered(name: str, count: int) -> tuple[str, ...]:
-    return (name,) if count == 1 else column_names(name, [str(at) for at in range(count)])
 
 
 def _kept(table: npt.NDArray[Any], usable: Bools) -> npt.NDArray[Any]:

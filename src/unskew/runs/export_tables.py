@@ -127,16 +127,11 @@ def _images_of(table: pd.DataFrame, pool: Pool | None, to: str) -> Pool:
 
 def plain_rows(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Yield the rows as values that JSON can hold; missing ones are None."""
-    columns = [_plain_column(table[name]) for name in COLUMNS]
+    columns = [
+        map(_plain_value, table[name].tolist(), table[name].isna().tolist()) for name in COLUMNS
+    ]
     for values in zip(*columns, strict=True):
         yield dict(zip(COLUMNS, values, strict=True))
-
-
-def _plain_column(column: pd.Series[Any]) -> list[Any]:
-    return [
-        _plain_value(value, missing)
-        for value, missing in zip(column.tolist(), column.isna().tolist(), strict=True)
-    ]
 
 
 def _plain_value(value: Any, missing: bool) -> Any:
@@ -227,8 +222,7 @@ def _label_weights(split: str, rows: pd.DataFrame) -> dict[str, float]:
     if missing:
         raise DataError(
             f"class weights need a label for every image, but {missing} of {len(rows)} in the "
-            f"split {split!r} have none. Export csv or "
-            "jsonl.",
+            f"split {split!r} have none. Export csv or jsonl.",
             column="label",
             count=missing,
         )
@@ -246,9 +240,8 @@ def _label_weights(split: str, rows: pd.DataFrame) -> dict[str, float]:
         ]
         raise DataError(
             f"the weights do not depend on the label alone: in the split {split!r} the sample "
-            f"weights of {len(uneven)} of {len(by_label)} "
-            f"labels differ from image to image: {first_few(shown)}. Export csv or jsonl, which "
-            "have a weight for every image.",
+            f"weights of {len(uneven)} of {len(by_label)} labels differ from image to image: "
+            f"{first_few(shown)}. Export csv or jsonl, which have a weight for every image.",
             column="label",
             levels=[str(name) for name in uneven.index],
         )

@@ -74,8 +74,7 @@ def make_learner(reference: str) -> Any:
     if ":" not in reference:
         raise ConfigError(
             "a learner is given as module:name, such as sklearn.linear_model:LogisticRegression; "
-            f"got {reference!r}. Without one it is a "
-            "linear probe.",
+            f"got {reference!r}. Without one it is a linear probe.",
             option="--learner",
             value=reference,
         )

@@ -127,9 +127,8 @@ def judge_links(overlap: Overlap, error: LinkError, hessian_kk: Any, place: str 
         overlap,
         f"{place}{sources} are linked, but weakly: how much `{first}` and the sources on its side "
         f"count relative to `{second}` and those on its side is so uncertain that about "
-        f"{moved:.0%} of the target's mass may belong elsewhere (limit "
-        f"{LINK_ERROR_LIMIT:.0%}). Collect images that both sides could have taken, or use the "
-        "sides separately.",
+        f"{moved:.0%} of the target's mass may belong elsewhere (limit {LINK_ERROR_LIMIT:.0%}). "
+        "Collect images that both sides could have taken, or use the sides separately.",
     )
 
 
@@ -322,12 +321,10 @@ def _message_disconnected(overlap: Overlap) -> str:
                 )
     return (
         f"The sources fall into {len(groups)} groups that are not linked in both directions, so "
-        "their relative weight cannot be known "
-        "from the data: "
+        "their relative weight cannot be known from the data: "
         f"{first_few(['[' + first_few(group) + ']' for group in overlap.components])}. Missing: "
-        f"{first_few(missing, 4)}. "
-        "Ways out: a source that overlaps both, biasing functions on fewer dimensions, a known "
-        "target margin, or each group on its own."
+        f"{first_few(missing, 4)}. Ways out: a source that overlaps both, biasing functions on "
+        "fewer dimensions, a known target margin, or each group on its own."
     )
 
 

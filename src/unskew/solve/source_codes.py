@@ -54,7 +54,8 @@ def source_codes(
         )
     if array.dtype.kind == "f" and np.all(np.isfinite(array)) and np.all(array == np.floor(array)):
         array = array.astype(np.int64)
-    if array.dtype.kind in "iub" and not _are_integers(names):
+    by_name = names is not None and all(isinstance(name, int | np.integer) for name in names)
+    if array.dtype.kind in "iub" and not by_name:
         codes = _positions(array, n_columns)
     else:
         codes, names = _look_up(array, n_columns, names)
@@ -88,10 +89,6 @@ def check_same_order(column: Any, what: str, omega: Any) -> None:
             f"{what} = {what}.loc[omega.index].",
             option=what,
         )
-
-
-def _are_integers(names: Sequence[object] | None) -> bool:
-    return names is not None and all(isinstance(name, int | np.integer) for name in names)
 
 
 def _positions(array: npt.NDArray[Any], n_columns: int) -> Codes:
@@ -133,9 +130,8 @@ def _look_up(
     if names is None and len(known) < n_columns:
         raise errors.DataError(
             f"source names only {len(known)} databases ({errors.first_few(known)}), but omega has "
-            f"{n_columns} columns. A column without "
-            "images has no equation: drop it, or say which column is whose by names=[...] or a "
-            "DataFrame.",
+            f"{n_columns} columns. A column without images has no equation: drop it, or say which "
+            "column is whose by names=[...] or a DataFrame.",
             sources=known,
             count=len(known),
             limit=n_columns,

@@ -57,10 +57,9 @@ def find_sources(paths: Sequence[Path], folder: Path, *, download: bool = False)
         return _from_folders(folders, folder)
     if folders:
         raise ConfigError(
-            "give either folders or files, not both: "
-            f"{first_few([str(path) for path in folders])} is a folder, "
-            f"{first_few([str(path) for path in paths if path not in folders])} is not. A table "
-            "may hold all sources (a column source).",
+            f"give either folders or files, not both: {first_few([str(path) for path in folders])} "
+            f"is a folder, {first_few([str(path) for path in paths if path not in folders])} is "
+            "not. A table may hold all sources (a column source).",
             value=[str(path) for path in paths],
         )
     kinds = {_kind(path) for path in paths}

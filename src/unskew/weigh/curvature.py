@@ -149,9 +149,8 @@ def _factorise(grounded: Any, smallest: float) -> Callable[[Floats], Floats]:
 def _no_standard_error(why: str) -> ConvergenceError:
     return ConvergenceError(
         f"there is no standard error: the Hessian at the solution is singular ({why}), so some "
-        "normalizers are not determined by the "
-        "data in double precision. Look at weights.overlap.message; leave the weakly linked "
-        "sources out, or widen their omega."
+        "normalizers are not determined by the data in double precision. Look at "
+        "weights.overlap.message; leave the weakly linked sources out, or widen their omega."
     )
 
 

@@ -83,16 +83,7 @@ def doubly_robust_mean(
     the standardised predictions and e the residuals of the regression. The error of λ_v is of
     second order.
 
-    Parameters
-    ----------
-    weights : the weights, with the ω they were solved from.
-    values : (n,) h_i, finite.
-    predicted : (n,) m_i, the outcome model's predictions, which must not have learned from h_i
-        itself; or what `unskew.predict_outcome` returns; "cross-fit" or a scikit-learn estimator:
-        from the features of the bias model, cross-fitted.
-    target_predicted : predictions of the same model on images of the target, as
-        `Weights.mean` describes.
-    level : coverage of the interval, between 0 and 1.
+    The parameters are those of `Weights.mean`.
     """
     check_level(level)
     check_order(values, weights.id)
@@ -160,14 +151,8 @@ def augment_mean(
 ) -> RobustEstimate:
     """Augment the mean Σ π h: `doubly_robust_mean` for weights of any kind.
 
-    Parameters
-    ----------
-    weight_n : (n,) π, sum 1.
-    value_n, predicted_n : (n,) h and m.
-    target : T̂.
-    unit_n : (n,) unit of each image, a code.
-    mean_of : estimates the mean of (n,) values, and its error.
-    spreads_of : what each unit adds to means, as `unit_spreads` gives it.
+    ``mean_of`` estimates the mean of (n,) values, and its error; ``spreads_of`` says what each unit
+    adds to means, as `unit_spreads` does.
     """
     plain = mean_of(value_n)
     mean = float(weight_n @ predicted_n)

@@ -33,6 +33,7 @@ from unskew.weigh.sampling_units import (
     degrees_of_freedom,
     design_effect,
     find_units,
+    student_estimate,
 )
 from unskew.weigh.stratified_spread import hidden_variance, stratified_variance
 
@@ -128,7 +129,7 @@ def estimated_mean(
     freedom = degrees_of_freedom(
         np.concatenate([variance_s, margin_e]), np.concatenate([size_s, freedom_e + 1.0])
     )
-    return _interval(mean, variance + margin, freedom, level)
+    return student_estimate(mean, math.sqrt(variance + margin), freedom, level)
 
 
 def beside_rival(estimate: Estimate, rival: Estimate) -> Estimate:
@@ -173,14 +174,6 @@ def _shows_no_spread(rows: EstimatedRows, units: Units, value_r: Floats) -> bool
     unit_of_cell = np.zeros(rows.profile.u.shape[0], dtype=np.int64)
     unit_of_cell[cell_m] = unit_m
     return bool((unit_of_cell[cell_m] == unit_m).all())
-
-
-def _interval(mean: float, variance: float, freedom: float, level: float) -> Estimate:
-    stderr = math.sqrt(variance)
-    half_width = stderr * float(scipy.special.stdtrit(freedom, 0.5 + level / 2))
-    if not math.isfinite(half_width):
-        return Estimate(mean, math.inf, (-math.inf, math.inf), level)
-    return Estimate(mean, stderr, (mean - half_width, mean + half_width), level)
 
 
 def deviations_from_strata(rows: EstimatedRows, value_r: Floats) -> Floats:

@@ -57,8 +57,7 @@ def read_margins(
         odd = sorted(set(by) ^ set(margins), key=str)
         raise ConfigError(
             "by (the level of every image) and margins (the mass of every level) must name the "
-            "same attributes; only one of the two has "
-            f"{first_few(odd)}.",
+            f"same attributes; only one of the two has {first_few(odd)}.",
             columns=odd,
         )
     return [
@@ -95,8 +94,7 @@ def _read_margin(
     if unknown:
         raise DataError(
             f"the margin of {name!r} gives no mass to {first_few(unknown)}, which occurs among the "
-            "images. "
-            "Give every level that occurs a mass; a mass of 0 takes its images out.",
+            "images. Give every level that occurs a mass; a mass of 0 takes its images out.",
             column=name,
             levels=unknown,
         )
@@ -120,9 +118,8 @@ def _read_masses(name: str, masses: Mapping[Any, float]) -> Floats:
     if abs(total - 1.0) > _MASS_TOLERANCE:
         raise DataError(
             f"the masses of {name!r} must sum to 1, but they sum to {total:.12g} "
-            f"({total - 1.0:+.3g}). "
-            "Divide them by their sum if they are counts or rounded shares; add the missing level "
-            "if one was forgotten.",
+            f"({total - 1.0:+.3g}). Divide them by their sum if they are counts or rounded shares; "
+            "add the missing level if one was forgotten.",
             column=name,
             value=total,
         )
@@ -140,9 +137,8 @@ def _encode(
         row = int(np.flatnonzero(code_n < 0)[0])
         raise DataError(
             f"image {row} has no level of {name!r} (it is missing, as for "
-            f"{int((code_n < 0).sum())} images in all). "
-            "Make missing a level of its own with a mass of its own, or leave these images out "
-            "before the weights are computed.",
+            f"{int((code_n < 0).sum())} images in all). Make missing a level of its own with a "
+            "mass of its own, or leave these images out before the weights are computed.",
             column=name,
             row=row,
             count=int((code_n < 0).sum()),
@@ -162,9 +158,8 @@ def check_coverage(margin: KnownMargin, weight_n: Floats, why: str) -> None:
         named = first_few([f"{margin.levels[at]} ({margin.mass_l[at]:.4g})" for at in empty])
         raise CoverageError(
             f"the target has mass on levels of {margin.name!r} that cannot be weighted up, because "
-            f"{why}: {named}; "
-            f"{margin.mass_l[empty].sum():.4g} of the target in all. Add a source that holds such "
-            "images, or restrict the target.",
+            f"{why}: {named}; {margin.mass_l[empty].sum():.4g} of the target in all. Add a source "
+            "that holds such images, or restrict the target.",
             column=margin.name,
             levels=[margin.levels[at] for at in empty],
         )

@@ -23,6 +23,7 @@ from unskew.target.resolution import find_pool_cells
 from unskew.weigh.effective_size import add_by_code
 from unskew.weigh.sampling_units import find_units
 from unskew.weigh.target_predictions import TargetMean
+from unskew.weigh.unit_spread import root_of
 
 if TYPE_CHECKING:
     from unskew.debiasing.estimation import Estimation
@@ -91,9 +92,8 @@ def mean_by_margins(weights: Weights, predicted_n: Floats, target: Target) -> Ta
 def _pool_of(weights: Weights) -> Estimation:
     if weights.estimation is None:
         raise ConfigError(
-            "a target is compared with the columns of a pool, and these weights came from "
-            "numbers. Compute them with unskew.debias, or pass predicted and target_predicted as "
-            "numbers.",
+            "a target is compared with the columns of a pool, and these weights came from numbers. "
+            "Compute them with unskew.debias, or pass predicted and target_predicted as numbers.",
             option="target_predicted",
         )
     return weights.estimation
@@ -158,7 +158,7 @@ def _design(weights: Weights, estimation: Estimation, target: Target) -> _Design
         shares.append(mass_array(fact)[1:])
         error, size = mass_error(fact), len(fact.cells) - 1
         roots.append(
-            np.zeros((size, size)) if error is None else _root(error.covariance_cc[1:, 1:])
+            np.zeros((size, size)) if error is None else root_of(error.covariance_cc[1:, 1:])
         )
         freedom = freedom if error is None else min(freedom, error.freedom)
     return _Design(
@@ -188,12 +188,6 @@ def _check_covered(fact: Distribution, code_n: Ints, weight_n: Floats) -> None:
             levels=levels,
             value=float(mass_c[empty].sum()),
         )
-
-
-def _root(covariance_jj: Floats) -> Floats:
-    """(J, J) A with AᵀA = ``covariance_jj``."""
-    value_j, vector_jj = np.linalg.eigh(covariance_jj)
-    return np.asarray(np.sqrt(np.maximum(value_j, 0.0))[:, None] * vector_jj.T)
 
 
 def _least_squares(x_nj: Floats, value_n: Floats, weight_n: Floats) -> Floats:

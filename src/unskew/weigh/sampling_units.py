@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 import scipy.sparse.csgraph
+import scipy.special
 
 from unskew.errors import DataError, wrong_option
-from unskew.records import Floats
+from unskew.records import Estimate, Floats
 from unskew.weigh.effective_size import add_by_code
 
 if TYPE_CHECKING:
@@ -235,6 +236,14 @@ def degrees_of_freedom(variance_s: Floats, size_s: Ints | Floats) -> float:
     return float(relative_s.sum() ** 2 / (relative_s**2 / free_s).sum())
 
 
+def student_estimate(mean: float, stderr: float, freedom: float, level: float) -> Estimate:
+    """Return the mean with the interval of Student's t, infinite where it is too wide to tell."""
+    half_width = stderr * float(scipy.special.stdtrit(freedom, 0.5 + level / 2))
+    if not math.isfinite(half_width):
+        return Estimate(mean, math.inf, (-math.inf, math.inf), level)
+    return Estimate(mean, stderr, (mean - half_width, mean + half_width), level)
+
+
 def check_order(values: Any, id_n: npt.NDArray[Any], name: str = "values") -> None:
     """Refuse a pandas Series whose index holds the ids in another order.
 
@@ -263,8 +272,7 @@ def check_values(values: npt.ArrayLike, n: int, name: str = "values") -> Floats:
     if value_n.ndim != 1 or value_n.size != n:
         raise DataError(
             f"{name} must be one number per image: one dimension of length {n}, in the order of "
-            f"weights.id; got shape {value_n.shape}. "
-            "For several quantities call once for each.",
+            f"weights.id; got shape {value_n.shape}. For several quantities call once for each.",
             count=n,
             value=list(value_n.shape),
         )

@@ -11,7 +11,7 @@ import scipy.special
 
 from unskew.errors import ConfigError, DataError
 from unskew.records import Estimate, Floats, Ints
-from unskew.records.design_weights import DESIGN_WEIGHT
+from unskew.records.design_weights import raw_design
 from unskew.splits.folds import unit_or_row
 from unskew.weigh.effective_size import add_by_code
 
@@ -152,9 +152,7 @@ def _gathered(
 ) -> TargetMean:
     """Average images of the target; ``row_m`` is their row in the fit, −1 for held-out ones."""
     # Scaling within the target does not matter: only ratios of design weights do.
-    count_m = np.ones(target_m.size)
-    if DESIGN_WEIGHT in frame.columns:
-        count_m = frame[DESIGN_WEIGHT].to_numpy(dtype=np.float64)
+    count_m = raw_design(frame)
     share_m = count_m / count_m.sum()
     mean = float(share_m @ target_m)
     unit_m = unit_or_row(frame)

@@ -46,6 +46,7 @@ from unskew.weigh.sampling_units import (
     degrees_of_freedom,
     design_effect,
     find_units,
+    student_estimate,
 )
 
 if TYPE_CHECKING:
@@ -90,12 +91,6 @@ def weighted_mean(weights: Weights, values: npt.ArrayLike, level: float = 0.95) 
     The interval uses Student's t with the degrees of freedom of Welch and Satterthwaite, (Σ_s
     v_s)²/Σ_s (v_s²/(m_s − 1)), over the strata s with m_s units and variance v_s: exact for one
     source of normal values with equal weights, wide where few groups carry the variance.
-
-    Parameters
-    ----------
-    weights : the weights, with the ω they were solved from.
-    values : (n,) h_i, finite.
-    level : coverage of the interval, between 0 and 1.
     """
     check_order(values, weights.id)
     value_n = check_values(values, weights.weight.size)
@@ -147,13 +142,8 @@ def _mean_of_solve(weights: Weights, value_n: Floats, level: float) -> Estimate:
     )
     if variance == 0.0:
         return Estimate(mean, 0.0, (mean, mean), level)
-    stderr = scale * math.sqrt(variance)
-    half_width = stderr * float(
-        scipy.special.stdtrit(degrees_of_freedom(variance_s, units.size_s), 0.5 + level / 2)
-    )
-    if not math.isfinite(half_width):
-        return Estimate(mean, math.inf, (-math.inf, math.inf), level)
-    return Estimate(mean, stderr, (mean - half_width, mean + half_width), level)
+    freedom = degrees_of_freedom(variance_s, units.size_s)
+    return student_estimate(mean, scale * math.sqrt(variance), freedom, level)
 
 
 def spread_of_mean(weights: Weights, units: Units, deviation_n: Floats) -> tuple[Floats, float]:

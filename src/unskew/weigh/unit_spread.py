@@ -38,11 +38,7 @@ def unit_spreads(
     the bootstrap. The variance that `weighted_mean` reports may exceed the sum of squares, where it
     counts what the units do not show.
 
-    Parameters
-    ----------
-    weights : the weights, with the ω they were solved from.
-    value_nj : (n, J) values of the images.
-    row_r : (R,) amounts of the rows of the fit, those of the target's sample included; None: zeros.
+    ``row_r``: (R,) amounts of the rows of the fit, those of the target's sample included.
     """
     estimation = weights.estimation
     if estimation is None or estimation.omega_is_known:
@@ -83,7 +79,7 @@ def _spreads_of_rows(
             moved_r = share_r * cell_means(rows, value_r)[rows.profile.cell]
             spread_m = spread_m + centre_within_sources(rows, units, moved_r.size * moved_r)
         elif rows.mass_covariance is not None:
-            masses.append(_root(rows.mass_covariance) @ stratum_deviations(rows, value_r))
+            masses.append(root_of(rows.mass_covariance) @ stratum_deviations(rows, value_r))
         columns.append(spread_m)
     spread_uj = np.column_stack(columns)
     if masses:
@@ -106,7 +102,7 @@ def _spread_of_images(rows: EstimatedRows, units: Units, deviation_r: Floats) ->
     return add_by_code(units.unit_n, scaled_r, units.stratum_m.size)
 
 
-def _root(covariance_cc: Floats) -> Floats:
+def root_of(covariance_cc: Floats) -> Floats:
     """(C, C) A with AᵀA = ``covariance_cc``."""
     value_c, vector_cc = np.linalg.eigh(covariance_cc)
     return np.asarray(np.sqrt(np.maximum(value_c, 0.0))[:, None] * vector_cc.T)

@@ -80,10 +80,6 @@ class SoftBox(Bias):
         if not isinstance(self.features, str):
             object.__setattr__(self, "features", tuple(self.features))
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return tuple(self.features)
-
     def estimate(
         self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None
     ) -> Factor:
