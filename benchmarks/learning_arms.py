@@ -94,6 +94,8 @@ def baseline_arms(draw: Draw, seed: int) -> Iterator[TrainingArm]:
             made = make_baseline(name, draw.pool, target, **options.get(name, {}))
         except unskew.UnskewError:
             continue
+        if made.form not in (None, "posthoc"):
+            continue
         offset = None
         if made.logit_offset is not None and made.classes is not None:
             offset = offset_of(classes, made.classes, made.logit_offset)
