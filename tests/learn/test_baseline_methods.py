@@ -209,6 +209,28 @@ def test_the_offset_of_logit_adjustment_is_tau_log_pi() -> None:
         make_baseline("logit_adjustment", pool, Target.uniform("source"))
 
 
+OF_NETWORKS = ("classifier_retraining", "deferred_weighting", "vs_loss")
+
+
+def test_baselines_of_networks_have_the_offset_of_logit_adjustment() -> None:
+    pool, target = small_pool(), Target.margins({"label": TARGET})
+    adjusted = make_baseline("logit_adjustment", pool, target)
+    made = {name: make_baseline(name, pool, target) for name in OF_NETWORKS}
+    forms = ["retrained", "deferred", "loss"]
+    assert [baseline.form for baseline in made.values()] == forms
+    for name, baseline in made.items():
+        assert baseline.logit_offset == pytest.approx(adjusted.logit_offset)
+        assert baseline.weight == pytest.approx(adjusted.weight)
+        assert "target shares" in baseline.sentences[0]
+        with refused(ConfigError, option="form", value=baseline.form):
+            baseline.fit(None, None, None)
+        assert (baseline.logit_factor is None) == (name != "vs_loss")
+    # (n_y/n_max)^γ towards equal shares, as Kini et al. have it.
+    equal = make_baseline("vs_loss", pool, tau=0.5, gamma=0.2)
+    assert equal.logit_factor == pytest.approx((np.array([8, 7, 1]) / 8) ** 0.2)
+    assert equal.logit_offset == pytest.approx(0.5 * np.log([8 / 16, 7 / 16, 1 / 16]))
+
+
 @pytest.mark.parametrize("grid", list(ParameterGrid({"name": BASELINES, "scale": [1, 3]})), ids=str)
 def test_repeating_the_whole_pool_changes_no_share_of_a_class(grid: dict[str, object]) -> None:
     """Images repeated three times: every class keeps its share of the weight, and every image a
@@ -223,7 +245,7 @@ def test_repeating_the_whole_pool_changes_no_share_of_a_class(grid: dict[str, ob
     )
     expected = (
         {"car": 8 / 16, "bus": 7 / 16, "truck": 1 / 16}
-        if grid["name"] in ("naive", "logit_adjustment")
+        if grid["name"] in ("naive", "logit_adjustment", *OF_NETWORKS)
         else dict.fromkeys(shares, 1 / 3)
     )
     assert shares == pytest.approx(expected, abs=2e-3)

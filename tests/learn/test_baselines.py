@@ -16,7 +16,11 @@ from unskew.learn import BASELINES, make_baseline, make_baselines
 def test_all_side_by_side_and_what_the_others_lack() -> None:
     pool = small_pool(x=lambda n: np.linspace(0, 1, n))
     found = make_baselines(pool)
-    assert list(found.made) == ["naive", "subsample", "class_balanced", "logit_adjustment"]
+    of_networks = ["classifier_retraining", "deferred_weighting", "vs_loss"]
+    assert list(found.made) == [
+        *("naive", "subsample", "class_balanced", "logit_adjustment"),
+        *of_networks,
+    ]
     assert "needs a target" in found.unavailable["one_source"]
     assert "sample of the target" in found.unavailable["density_ratio"]
     assert sorted(found.table()["baseline"]) == sorted(BASELINES)
@@ -54,6 +58,8 @@ UNIFORM, DAY = Target.uniform("label"), Target.source("day")
         ("logit_adjustment", None, {"form": "post-hoc"}, ConfigError, {"value": "post-hoc"}),
         ("logit_adjustment", None, {"tau": math.inf}, ConfigError, {"option": "tau"}),
         ("logit_adjustment", None, {"tau": "1"}, ConfigError, {"option": "tau", "value": "1"}),
+        ("vs_loss", None, {"gamma": -0.1}, ConfigError, {"option": "gamma", "value": -0.1}),
+        ("deferred_weighting", None, {"epochs": 1}, ConfigError, {"option": "epochs"}),
         ("density_ratio", UNIFORM, {"features": ["x"]}, ConfigError, {"value": "uniform"}),
         ("density_ratio", DAY, {}, ConfigError, {"option": "features"}),
         ("density_ratio", DAY, {"features": ["y"]}, DataError, {"column": "y"}),

@@ -15,6 +15,7 @@ from raising import refused  # noqa: E402
 from unskew.errors import ConfigError, DataError  # noqa: E402
 from unskew.learn import TrainedModel, load_trained, settings_of, train_model  # noqa: E402
 from unskew.learn.network_ways import split_head  # noqa: E402
+from unskew.learn.recipes import Recipe  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -147,3 +148,21 @@ def test_a_class_without_weight_is_not_predicted_by_a_head(tmp_path) -> None:
     data = replace(data, weight=np.where(data.label == 1, 0.0, data.weight))
     model = train_model(data, _settings(way="head", epochs=1), tmp_path, logs=False)
     assert (model.scores(data.X)[:, 1] == 0).all()
+
+
+def test_a_retrained_last_layer_sees_the_images_of_the_rest_once_more(tmp_path) -> None:
+    """The rest is that of a model without weights; classes get their target shares."""
+    data = replace(unequal_features(900, 0), weight=np.ones(900))
+    settings = _settings(model="training_networks:two_layers")
+    recipe = Recipe("retrained", np.log(np.bincount(data.label) / 300))
+    plain = train_model(data, settings, tmp_path / "plain", logs=False, recipe=Recipe())
+    model = train_model(data, settings, tmp_path / "retrained", logs=False, recipe=recipe)
+    for name, value in plain.network.state_dict().items():
+        assert torch.equal(value, model.network.state_dict()[name]) == ("last" not in name)
+    share = model.scores(data.X).T @ recipe.class_weight(data.label) / 900
+    # With unpenalised intercepts a fit has the shares of its weights.
+    np.testing.assert_allclose(share, 1 / 3, atol=2e-3)
+    assert (model.choice.way, model.calibration) == ("weights", None)
+    bent = replace(settings, model="training_networks:bent_logits")
+    with refused(ConfigError, value="training_networks:bent_logits"):
+        train_model(data, bent, tmp_path / "bent", logs=False, recipe=recipe)

@@ -96,6 +96,60 @@ def test_probabilities_follow_the_weights(tmp_path, weighting: str) -> None:
     np.testing.assert_allclose(model.scores(data.X[:1]), [[0.75, 0.25]], atol=2e-3)
 
 
+@pytest.mark.parametrize(
+    ("form", "factor"), [("loss", None), ("deferred", None), ("retrained", None), ("loss", 0.5)]
+)
+def test_recipes_end_at_the_target(tmp_path, form: str, factor: float | None) -> None:
+    """All features alike: a model has the shares of the classes, here ¼ and ¾ of the images, ¾ and
+    ¼ of the target. With factors 1 and ½ the loss is that of z_a + o_a and z_b/2 + o_b.
+    """
+    label = (np.arange(40) >= 10).astype(int)
+    data = small_data(np.ones((40, 2), dtype=np.float32), label, np.ones(40))
+    offset = np.log([0.25 / 0.75, 0.75 / 0.25])
+    factor_m = None if factor is None else np.array([1.0, factor])
+    chosen = {
+        "model": "training_networks:linear",
+        "epochs": 300,
+        "batch": 40,
+        "schedule": "constant",
+        "label_smoothing": 0.0,
+        "weight_decay": 0.0,
+    }
+    model = train_model(
+        data,
+        settings_of("fast", **chosen),
+        tmp_path,
+        logs=False,
+        recipe=Recipe(form, offset, factor_m),
+    )
+    if factor is None:
+        np.testing.assert_allclose(model.scores(data.X[:1]), [[0.75, 0.25]], atol=2e-3)
+    else:
+        z_a, z_b = np.log(model.scores(data.X[:1])[0])
+        logits = model.network(torch.from_numpy(data.X[:1])).detach().numpy()[0]
+        assert logits @ [1.0, -factor] == pytest.approx(np.log(3), abs=2e-3)
+        assert z_a - z_b == pytest.approx(logits[0] - logits[1], abs=1e-6)
+
+
+def test_weighting_is_deferred_to_the_last_fifth_of_the_epochs(tmp_path) -> None:
+    settings = small_settings(epochs=5)
+    losses = [
+        [
+            row["train_loss"]
+            for row in train_model(
+                small_data(weight=np.ones(N)),
+                settings,
+                tmp_path / recipe.fingerprint(),
+                logs=False,
+                recipe=recipe,
+            ).history
+        ]
+        for recipe in (Recipe("deferred", np.zeros(2)), Recipe("deferred", np.array([1.0, -1.0])))
+    ]
+    assert losses[0][:4] == losses[1][:4]
+    assert losses[0][4] != losses[1][4]
+
+
 # What else is touched
 
 
@@ -233,6 +287,21 @@ def test_a_baseline_is_trained_as_it_is_defined_and_judged_by_the_target(tmp_pat
     assert (model.choice.way, model.calibration) == ("weights", None)
     # All 900 images judge, also those that are not learned from.
     assert model.choice.ess == pytest.approx(judge.sum() ** 2 / (judge**2).sum())
+    retrained = train_model(
+        data,
+        settings_of("probe", ridge=0.01),
+        tmp_path / "retrained",
+        logs=False,
+        recipe=Recipe("retrained", offset),
+    )
+    plain = fit_probe(
+        scaled, data.label, weight * np.exp(-offset)[data.label], 3, ridge=0.01
+    ).logits(scaled)[:, :2]
+    np.testing.assert_allclose(
+        np.diff(np.log(retrained.scores(data.X)[:, :2])), np.diff(plain), atol=1e-3
+    )
+    with refused(ConfigError, option="recipe", value="deferred"):
+        train_model(data, settings_of("probe"), tmp_path, recipe=Recipe("deferred", offset))
     with refused(ConfigError, value=["the recipe"]):
         train_model(data, settings_of("probe"), tmp_path, resume=True, recipe=Recipe())
 

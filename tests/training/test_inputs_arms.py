@@ -73,6 +73,19 @@ def test_arms_weigh_train_by_the_baseline_and_validation_by_the_target() -> None
     assert adjusted.recipe.logit_offset == pytest.approx(np.log([4 / 6 / 0.5, 2 / 6 / 0.5]))
 
 
+def test_arms_of_networks_are_refused_for_a_probe() -> None:
+    assert check_arms(["vs_loss", "classifier_retraining"]) == ("vs_loss", "classifier_retraining")
+    check_arms(["classifier_retraining"], probe=True)
+    for name in ("deferred_weighting", "vs_loss"):
+        with refused(ConfigError, option="--arm", value=name):
+            check_arms(["debiased", name], probe=True)
+    training, weights = _training(Target.uniform("label"))
+    scaled = make_arm("vs_loss", training, weights).recipe
+    assert scaled.form == "loss"
+    assert scaled.logit_factor == pytest.approx([1.0, 0.5**0.15])
+    assert make_arm("deferred_weighting", training, weights).recipe.form == "deferred"
+
+
 def test_baselines_are_judged_by_the_target_and_naive_by_itself() -> None:
     training, weights = _training(Target.uniform("label"))
     training.inputs.pool.frame["group"] = ["p", "p", "q", "q", "r", "r", "s", "s"]

@@ -76,12 +76,12 @@ def make_arms(
 def _baseline_arm(baseline: Baseline, classes: Sequence[str]) -> ProbeArm:
     if baseline.logit_offset is None or baseline.classes is None:
         return ProbeArm(baseline.name, baseline.weight)
-    if baseline.form == "loss":
+    if baseline.form != "posthoc":
         raise ConfigError(
-            "a probe is trained as usual and its logits are adjusted afterwards: use "
-            "form='posthoc' of logit_adjustment.",
+            f"{baseline.name} in the form {baseline.form!r} is for networks, and a forecast is "
+            "made with a probe: use logit_adjustment, with form='posthoc'.",
             option="form",
-            value="loss",
+            value=baseline.form,
         )
     offset_m = np.zeros(len(classes))
     kept = [name for name in classes if name in baseline.classes]

@@ -1,9 +1,10 @@
-"""The six baselines: how each turns a pool, and mostly a target, into weights."""
+"""The baselines: how each turns a pool, and mostly a target, into weights."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -211,35 +212,83 @@ def make_logit_adjustment(
             option="tau",
             value=tau,
         )
-    classes, code_n = _labels("logit_adjustment", pool)
-    used_n, mass_m = np.full(len(pool), True), np.ones(len(classes))
-    population: tuple[str, ...] = ()
-    if target is not None:
-        strata = _target_strata("logit_adjustment", pool, target)
-        mass_m, population = _class_masses(strata, classes), _population_sentence(strata)
-        used_n = (strata.code >= 0) & (mass_m[code_n] > 0)
-    size_m = np.bincount(code_n[used_n], minlength=len(classes))
-    kept_m = size_m > 0
-    offset_m = tau * (np.log(size_m[kept_m] / used_n.sum()) - np.log(mass_m[kept_m]))
-    goal = "equal shares" if target is None else "their target shares"
     how = (
         "added to the logits in the loss"
         if form == "loss"
         else "subtracted from the logits of a model trained on the unweighted pool"
     )
     sentence = (
-        f"Logit adjustment (Menon et al. 2021) to {goal} of the classes: τ log(share in the "
-        f"pool/share in the target), τ = {tau:g}, is {how}. It is assumed that images of a class "
-        "are alike in pool and target."
+        "Logit adjustment (Menon et al. 2021) to {goal} of the classes: τ log(share in the "
+        f"pool/share in the target), τ = {tau:g}, is {how}."
     )
-    kept = tuple(name for name, used in zip(classes, kept_m, strict=True) if used)
+    made = _move_classes("logit_adjustment", pool, target, sentence, form)
+    assert made.logit_offset is not None
+    return replace(made, logit_offset=tau * made.logit_offset)
+
+
+def make_classifier_retraining(pool: Pool, target: Target | None) -> Baseline:
+    """Train on the pool as it is, then retrain the last layer with weighted classes."""
+    sentence = (
+        "Classifier retraining (Kang et al. 2020): a network is trained on the unweighted pool, "
+        "then its last layer alone on the same images, the classes weighted to {goal}."
+    )
+    return _move_classes("classifier_retraining", pool, target, sentence, "retrained")
+
+
+def make_deferred_weighting(pool: Pool, target: Target | None) -> Baseline:
+    """Weight the classes in the last epochs only."""
+    sentence = (
+        "Deferred weighting (Cao et al. 2019): a network is trained on the unweighted pool for "
+        "four fifths of the epochs, then with the loss of the classes weighted to {goal}."
+    )
+    return _move_classes("deferred_weighting", pool, target, sentence, "deferred")
+
+
+def make_vs_loss(
+    pool: Pool, target: Target | None, tau: float = 1.0, gamma: float = 0.15
+) -> Baseline:
+    """Multiply and shift the logits in the loss: the vector-scaling loss."""
+    for option, value in {"tau": tau, "gamma": gamma}.items():
+        number: Any = value  # of any kind where it comes from a user
+        if not isinstance(number, Real) or not math.isfinite(number) or number < 0:
+            raise ConfigError(
+                f"{option} is a finite number, at least 0; got {value!r}.",
+                option=option,
+                value=value,
+            )
+    sentence = (
+        "VS-loss (Kini et al. 2021) to {goal} of the classes: with r = share in the pool/share in "
+        f"the target, the logits of a class are multiplied by (r/max r)^γ, γ = {gamma:g}, and τ "
+        f"log r is added, τ = {tau:g}, in the loss."
+    )
+    made = _move_classes("vs_loss", pool, target, sentence, "loss")
+    assert made.logit_offset is not None
+    factor_m = np.exp(gamma * (made.logit_offset - made.logit_offset.max()))
+    return replace(made, logit_offset=tau * made.logit_offset, logit_factor=factor_m)
+
+
+def _move_classes(
+    name: str, pool: Pool, target: Target | None, sentence: str, form: str
+) -> Baseline:
+    """Make a baseline from the log ratio of every class's shares in pool and target."""
+    classes, code_n = _labels(name, pool)
+    used_n, mass_m = np.full(len(pool), True), np.ones(len(classes))
+    population: tuple[str, ...] = ()
+    if target is not None:
+        strata = _target_strata(name, pool, target)
+        mass_m, population = _class_masses(name, strata, classes), _population_sentence(strata)
+        used_n = (strata.code >= 0) & (mass_m[code_n] > 0)
+    size_m = np.bincount(code_n[used_n], minlength=len(classes))
+    kept_m = size_m > 0
+    goal = "equal shares" if target is None else "their target shares"
+    words = f"{sentence.format(goal=goal)} It is assumed that images of a class are alike in pool "
     return Baseline(
-        "logit_adjustment",
+        name,
         used_n / used_n.sum(),
         _ids(pool),
-        (sentence, *population),
-        kept,
-        offset_m,
+        (f"{words}and target.", *population),
+        tuple(level for level, used in zip(classes, kept_m, strict=True) if used),
+        np.log(size_m[kept_m] / used_n.sum()) - np.log(mass_m[kept_m]),
         form,
     )
 
@@ -321,13 +370,13 @@ def _population_sentence(strata: TargetStrata) -> tuple[str, ...]:
     return () if strata.population == THE_TARGET else (f"Results describe {strata.population}.",)
 
 
-def _class_masses(strata: TargetStrata, classes: Sequence[str]) -> Floats:
+def _class_masses(name: str, strata: TargetStrata, classes: Sequence[str]) -> Floats:
     """Return the (M,) target mass of every class, summed over other attributes of the target."""
     if "label" not in strata.by:
         raise ConfigError(
-            "logit adjustment moves classes to their target shares, but the target gives shares "
-            f"of {', '.join(strata.by)}, not of label. Give one with the margin of label, or none "
-            "for equal classes.",
+            f"the baseline {name!r} moves classes to their target shares, but the target gives "
+            f"shares of {', '.join(strata.by)}, not of label. Give one with the margin of label, "
+            "or none for equal classes.",
             column="label",
             columns=list(strata.by),
         )

@@ -29,9 +29,12 @@ class Baseline:
     id : (n,) ids of the images.
     sentences : what it computes and assumes.
     classes : the M classes as text, where the baseline depends on classes.
-    logit_offset : (M,) τ log(π_y/p_target(y)) of logit adjustment, else None.
-    form : "loss" (train with logits + offset, predict with the logits) or "posthoc" (train as
-        usual, predict with logits − offset).
+    logit_offset : (M,) τ log(π_y/p_target(y)) of logit adjustment, and of baselines for networks;
+        else None.
+    form : what is done with the offset, as `Recipe` has it: "posthoc" (train as usual, predict with
+        logits − offset), "loss" (train with factor × logits + offset, predict with the logits),
+        "deferred" or "retrained".
+    logit_factor : (M,) of the VS-loss, else None.
     """
 
     name: str
@@ -41,6 +44,7 @@ class Baseline:
     classes: tuple[str, ...] | None = field(repr=False, default=None)
     logit_offset: Floats | None = field(repr=False, default=None)
     form: str | None = None
+    logit_factor: Floats | None = field(repr=False, default=None)
 
     @property
     def sample_weight(self) -> Floats:
@@ -87,11 +91,11 @@ class Baseline:
         can learn from all or a subsample; where weights differ it is refused. After logit
         adjustment the result adjusts its ``predict_proba``.
         """
-        if self.form == "loss":
+        if self.form not in (None, "posthoc"):
             raise ConfigError(
-                "the loss form of logit adjustment needs a loss that adds logit_offset to the "
-                "logits, which scikit-learn's estimators do not offer; use form='posthoc', or "
-                "train with such a loss.",
+                f"the baseline {self.name!r} in the form {self.form!r} is for networks, and "
+                "scikit-learn's estimators cannot take it; use logit_adjustment with "
+                "form='posthoc', or train a network.",
                 option="form",
                 value=self.form,
             )

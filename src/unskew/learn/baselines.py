@@ -10,11 +10,14 @@ from typing import Any
 from unskew.errors import ConfigError, DataError, UnskewError, did_you_mean
 from unskew.learn.baseline_methods import (
     make_class_balanced,
+    make_classifier_retraining,
+    make_deferred_weighting,
     make_density_ratio,
     make_logit_adjustment,
     make_naive,
     make_one_source,
     make_subsample,
+    make_vs_loss,
 )
 from unskew.learn.baseline_record import Baseline, Baselines
 from unskew.records import Pool, Target
@@ -28,6 +31,9 @@ _MAKERS: dict[str, Callable[..., Baseline]] = {
     "class_balanced": make_class_balanced,
     "logit_adjustment": make_logit_adjustment,
     "density_ratio": make_density_ratio,
+    "classifier_retraining": make_classifier_retraining,
+    "deferred_weighting": make_deferred_weighting,
+    "vs_loss": make_vs_loss,
 }
 BASELINES = tuple(_MAKERS)
 
@@ -54,8 +60,18 @@ def make_baseline(name: str, pool: Pool, target: Target | None = None, **options
         ∝ P(target | x)/P(pool | x) from a classifier of a target sample against the pool; needs a
         target sample or source.
 
-    A target that is a sample or a source gives one_source, subsample and logit_adjustment the class
-    shares of its labels.
+    ``classifier_retraining``
+        1/n for a network, then its last layer alone with images of class y weighted by
+        p_target(y)/π_y (Kang et al. 2020).
+    ``deferred_weighting``
+        1/n for four fifths of a network's epochs, then p_target(y)/π_y in the loss (Cao et al.
+        2019).
+    ``vs_loss`` (options ``tau``, ``gamma``)
+        1/n, and in a network's loss logits times (r_y/max r)^γ plus τ log r_y, r_y =
+        π_y/p_target(y) (Kini et al. 2021).
+
+    A target that is a sample or a source gives all but naive, class_balanced and density_ratio the
+    class shares of its labels; without one classes get equal shares.
 
     Parameters
     ----------

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from unskew.errors import DataError, first_few
 from unskew.learn.calibration import choose_calibration
+from unskew.learn.presets import TAUS
 from unskew.learn.probe_grid import tune_probe
 from unskew.learn.recipes import after_training
 from unskew.learn.training_data import DeviceRows, TrainingData, rows_at_once
@@ -92,25 +93,30 @@ def finish_network(
 
 
 def _refit(network: Any, layer: LastLayer, run: TrainingRun) -> WayChoice:
-    """Refit the last layer on images that the rest has not seen."""
+    """Refit the last layer: on images that the rest has not seen, or as a recipe says."""
     from unskew.learn.last_layer import find_last_layer, put_last_layer, scaled_before
 
-    assert run.head is not None
+    data, recipe = run.data if run.head is None else run.head, run.recipe
     # The factor may have been learned.
-    layer = find_last_layer(network, run.head.X.shape[1:], len(run.head.classes)) or layer
-    rows = DeviceRows(run.head, next(network.parameters()).device)
+    layer = find_last_layer(network, data.X.shape[1:], len(data.classes)) or layer
+    rows = DeviceRows(data, next(network.parameters()).device)
     feature_nd, mean_d, divisor_d = scaled_before(network, layer, rows)
     tuned = tune_probe(
         feature_nd,
-        run.head.label,
-        run.head.weight,
-        len(run.head.classes),
-        unit_n=run.head.unit,
+        data.label,
+        data.weight if recipe is None else data.weight * recipe.class_weight(data.label),
+        len(data.classes),
+        taus=tuple(TAUS.values()) if recipe is None else (0.0,),
+        unit_n=data.unit,
+        calibrate=recipe is None,
         seed=run.settings.seed,
     )
     put_last_layer(network, layer, tuned.probe, mean_d, divisor_d)
+    if recipe is not None:
+        reason = "weights: the last layer is retrained, classes weighted to their target shares."
+        return replace(tuned.choice, reason=reason)
     reason = (
-        f"head: the last layer is refitted on {len(run.head):,} images that the rest has not seen, "
+        f"head: the last layer is refitted on {len(data):,} images that the rest has not seen, "
         f"by {tuned.choice.reason}"
     )
     return replace(tuned.choice, way="head", reason=reason)

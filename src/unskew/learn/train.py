@@ -24,7 +24,7 @@ from unskew.errors import ConfigError, DataError, UnskewError, missing_extra
 from unskew.learn.network_ways import split_head
 from unskew.learn.presets import PRESETS, TAUS, TrainSettings, settings_dict, settings_of
 from unskew.learn.probe_grid import FOLDS, RIDGES, tune_probe
-from unskew.learn.recipes import Recipe
+from unskew.learn.recipes import Recipe, check_probe_recipe
 from unskew.learn.trained_model import (
     CHECKPOINT,
     LOGS,
@@ -100,6 +100,7 @@ def train_model(
     _need_torch()
     if settings.model == "probe":
         check_way(settings.way, WAYS_OF_PROBE, why="a probe is nothing but its last layer")
+        check_probe_recipe(recipe)
     else:
         data = replace(data, judge_weight=None)
     data = data.without_zeros()
@@ -220,6 +221,8 @@ def _train_probe(run: TrainingRun) -> None:
             network.scale(torch.from_numpy(np.array(data.X[rows]))).flatten(1).float().numpy()
             for rows in row_blocks(data.X)
         ]
+    recipe = Recipe() if run.recipe is None else run.recipe
+    is_retrained = recipe.form == "retrained"
     is_free = run.recipe is None and settings.way == "auto"
     taus = tuple(TAUS.values()) if is_free else (run.tau,)
     ridges = RIDGES if settings.ridge is None else (settings.ridge,)
@@ -227,13 +230,13 @@ def _train_probe(run: TrainingRun) -> None:
         tuned = tune_probe(
             np.concatenate(scaled),
             data.label,
-            data.weight,
+            data.weight * recipe.class_weight(data.label) if is_retrained else data.weight,
             len(data.classes),
             taus=taus,
             ridges=ridges,
             unit_n=data.group,
             judge_weight_n=data.judge_weight,
-            logit_offset_m=None if run.recipe is None else run.recipe.logit_offset,
+            logit_offset_m=None if is_retrained else recipe.logit_offset,
             calibrate=run.recipe is None,
             seed=settings.seed,
             advance=advance,

@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable
 from contextlib import closing, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from unskew.learn.batch_norm import update_batch_norm
 from unskew.learn.dial import Dialled, turn_dial
 from unskew.learn.network_ways import finish_network
 from unskew.learn.presets import TAUS, TrainSettings, settings_dict
-from unskew.learn.recipes import Recipe
+from unskew.learn.recipes import DEFERRED_SHARE, Recipe
 from unskew.learn.sampling_schemes import plan_draws
 from unskew.learn.schedules import learning_rate_at
 from unskew.learn.trained_model import (
@@ -40,7 +40,7 @@ from unskew.learn.trained_model import (
 )
 from unskew.learn.training_data import DeviceRows, TrainingData, measure_scale, rows_at_once
 from unskew.learn.ways import START
-from unskew.records import Ints
+from unskew.records import Floats, Ints
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +77,13 @@ class TrainingRun:
     def tau(self) -> float:
         """The position of the dial."""
         return 0.0 if self.recipe is not None else TAUS.get(self.settings.way, START)
+
+    @property
+    def refits(self) -> str:
+        """What refits the last layer after training; empty: nothing does."""
+        if self.recipe is not None:
+            return "classifier retraining" if self.recipe.form == "retrained" else ""
+        return "" if self.head is None else "way 'head'"
 
     def facts(self) -> dict[str, Any]:
         """Describe the run for its files."""
@@ -119,9 +126,7 @@ class TrainingLoop:
         self.judged = {
             name: DeviceRows(images, fabric.device) for name, images in run.judged.items()
         }
-        dialled = turn_dial(data.weight, data.label, len(data.classes), run.tau)
-        self.loss = _make_loss(dialled, settings, fabric.device)
-        self.sampler = _make_sampler(dialled, settings)
+        self.losses, self.sampler = self._losses_and_sampler()
         # Whole batches only, so that every image counts the same: another part is left out in each
         # epoch.
         self.batch = min(settings.batch, len(data) - len(data) % fabric.world_size)
@@ -136,14 +141,31 @@ class TrainingLoop:
         self.kept: dict[str, Any] = {}
         self._take_up(run.folder / CHECKPOINT)
 
+    def _losses_and_sampler(self) -> tuple[dict[int, Callable[..., Any]], Any]:
+        """Make the loss, by the epoch that it is used from, and the sampler."""
+        data, recipe, settings = self.run.data, self.run.recipe, self.settings
+        dialled = turn_dial(data.weight, data.label, len(data.classes), self.run.tau)
+        if recipe is not None and recipe.training_shift is not None:
+            dialled = replace(dialled, logit_shift=recipe.training_shift)
+        factor_m = None if recipe is None else recipe.logit_factor
+        is_deferred = recipe is not None and recipe.form == "deferred"
+        if is_deferred:
+            settings = replace(settings, weighting="loss")
+        losses = {0: _make_loss(dialled, factor_m, settings, self.fabric.device)}
+        if recipe is not None and is_deferred:
+            late = replace(dialled, weight=dialled.weight * recipe.class_weight(data.label))
+            first = math.ceil(DEFERRED_SHARE * settings.epochs)
+            losses[first] = _make_loss(late, factor_m, settings, self.fabric.device)
+        return losses, _make_sampler(dialled, settings)
+
     def _last_layer(self) -> Any:
         """Find the last layer, if it is going to be refitted."""
         from unskew.learn.last_layer import need_last_layer
 
-        if self.run.head is None:
+        if not self.run.refits:
             return None
         shape, n_classes = self.run.data.X.shape[1:], len(self.run.data.classes)
-        return need_last_layer(self.network, self.settings.model, shape, n_classes, "way 'head'")
+        return need_last_layer(self.network, self.settings.model, shape, n_classes, self.run.refits)
 
     def _show_images(self) -> None:
         """Show a weighted sample to a network that looks at images before its first step.
@@ -229,6 +251,7 @@ class TrainingLoop:
         if self.sampler is not None:
             order = self.sampler.draw_epoch(epoch)
         self.model.train()
+        batch_loss = self.losses[max(first for first in self.losses if first <= epoch)]
         total = torch.zeros((), dtype=torch.float64, device=fabric.device)
         mine = slice(fabric.global_rank, None, fabric.world_size)
         for step in range(self.n_steps):
@@ -244,7 +267,7 @@ class TrainingLoop:
                 settings.epochs,
                 settings.milestones,
             )
-            loss = self.loss(self.model(images), label, rows)
+            loss = batch_loss(self.model(images), label, rows)
             fabric.backward(loss)
             self.optimizer.step()
             self.optimizer.zero_grad()
@@ -379,7 +402,9 @@ def judge_rows(network: Any, rows: DeviceRows, fabric: Any = None) -> dict[str, 
     }
 
 
-def _make_loss(dialled: Dialled, settings: TrainSettings, device: Any) -> Callable[..., Any]:
+def _make_loss(
+    dialled: Dialled, factor_m: Floats | None, settings: TrainSettings, device: Any
+) -> Callable[..., Any]:
     """Make the function (logits, labels, rows) → the loss of a batch."""
     import torch
     from torch.nn.functional import cross_entropy
@@ -389,8 +414,11 @@ def _make_loss(dialled: Dialled, settings: TrainSettings, device: Any) -> Callab
     plain = functools.partial(cross_entropy, label_smoothing=settings.label_smoothing)
     weighted = WeightedLoss(plain, dialled.weight) if settings.weighting == "loss" else None
     shift = torch.as_tensor(dialled.logit_shift, device=device) if dialled.shifts else None
+    factor = None if factor_m is None else torch.as_tensor(factor_m, device=device)
 
     def loss(logits: Any, label: Any, rows: Ints) -> Any:
+        if factor is not None:
+            logits = logits * factor.to(logits.dtype)
         if shift is not None:
             logits = logits + shift.to(logits.dtype)
         return plain(logits, label) if weighted is None else weighted(logits, label, rows)

@@ -17,8 +17,9 @@ from unskew.config.run_config import RunConfig, with_settings
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.files.atomic import write_text
 from unskew.forecasting.probe_data import fitting_scale, read_classes
+from unskew.learn.baseline_record import Baseline
 from unskew.learn.baselines import BASELINES, make_baseline
-from unskew.learn.recipes import Form, Recipe
+from unskew.learn.recipes import Recipe
 from unskew.learn.ways import WAYS_OF_PROBE, check_way
 from unskew.learn.weights_by_id import align_by_id
 from unskew.records import Floats, Ints, Pool
@@ -250,6 +251,7 @@ def _for_few_images(n: int, options: Mapping[str, Any]) -> dict[str, Any]:
 
 DEBIASED, NAIVE, GIVEN = "debiased", "naive", "given"
 ARMS = (DEBIASED, *BASELINES)
+OF_NETWORKS = ("deferred_weighting", "vs_loss")
 _BLOCK = 4096
 
 
@@ -274,8 +276,8 @@ class TrainingArm:
     judge_weight: Floats | None = field(repr=False, default=None)
 
 
-def check_arms(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names, each once; refuse an unknown one."""
+def check_arms(names: Sequence[str], *, probe: bool = False) -> tuple[str, ...]:
+    """Return the names, each once; refuse an unknown one, or one that a probe cannot take."""
     for name in names:
         if name not in (*ARMS, GIVEN):
             raise ConfigError(
@@ -283,6 +285,13 @@ def check_arms(names: Sequence[str]) -> tuple[str, ...]:
                 option="--arm",
                 value=name,
                 allowed=list(ARMS),
+            )
+        if probe and name in OF_NETWORKS:
+            raise ConfigError(
+                f"the arm {name!r} is for networks; a probe is fitted exactly, without epochs, and "
+                "its logits have no factors. Leave it out, or train a network.",
+                option="--arm",
+                value=name,
             )
     return tuple(dict.fromkeys(names))
 
@@ -320,15 +329,24 @@ def make_arm(
     )
     weight_n = np.ones_like(sample_n) if name == NAIVE else sample_n.copy()
     weight_n[rows] = baseline.sample_weight
-    form: Form = "weights"
-    offset_m = None
-    if baseline.logit_offset is not None and baseline.classes is not None:
-        known = dict(zip(baseline.classes, baseline.logit_offset.tolist(), strict=True))
-        form = "posthoc"
-        offset_m = np.array([known.get(level, np.inf) for level in training.classes])
-    recipe = Recipe(form, offset_m)
+    form: Any = baseline.form or "weights"
+    recipe = Recipe(
+        form,
+        _by_class(baseline, baseline.logit_offset, training.classes, np.inf),
+        _by_class(baseline, baseline.logit_factor, training.classes, 1.0),
+    )
     judge_n = None if name == NAIVE else sample_n
     return TrainingArm(name, weight_n, baseline.sentences, recipe, judge_n)
+
+
+def _by_class(
+    baseline: Baseline, values: Floats | None, classes: Sequence[str], otherwise: float
+) -> Floats | None:
+    """Return (M,) a baseline's values of its classes; ``otherwise`` for classes that it lacks."""
+    if values is None or baseline.classes is None:
+        return None
+    known = dict(zip(baseline.classes, values.tolist(), strict=True))
+    return np.array([known.get(level, otherwise) for level in classes])
 
 
 def worth_of(whose: str, weight_n: Floats) -> str:

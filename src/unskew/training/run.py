@@ -140,7 +140,8 @@ def prepare_training(
     resume : continue the run of the same settings and data in the folder, if there is one.
     force : throw away what the folder holds, once everything else is in order.
     """
-    names = (GIVEN,) if weights is not None else check_arms(config.learn.arms)
+    is_probe = config.learn.preset == "probe" and config.learn.model in (None, "probe")
+    names = (GIVEN,) if weights is not None else check_arms(config.learn.arms, probe=is_probe)
     require_torch()
     _check_device(config)
     check_training_folder(out, resume=resume, force=force)
@@ -148,7 +149,7 @@ def prepare_training(
     with unreadable_listed(out):
         training = read_training_inputs(config, out, progress=progress)
     settings = settings_for(training)
-    _try_network(settings, training)
+    _try_network(settings, training, names)
     given_n = None if weights is None else read_given_weights(training, weights)
     start = describe_start(training, names, out)
     if before is not None:
@@ -221,7 +222,7 @@ def _start_record(
     return {"status": "started", "arm": arms[0].name, "arms": forms, **start, **models}
 
 
-def _try_network(settings: TrainSettings, training: TrainingInputs) -> None:
+def _try_network(settings: TrainSettings, training: TrainingInputs, names: Sequence[str]) -> None:
     """Refuse, before anything is weighed, a network that cannot be made or has other outputs."""
     from unskew.learn.last_layer import need_last_layer
     from unskew.learn.model_zoo import make_network
@@ -231,8 +232,10 @@ def _try_network(settings: TrainSettings, training: TrainingInputs) -> None:
     network = make_network(
         settings.model, shape, n_classes, np.zeros(shape[-1]), np.ones(shape[-1])
     )
-    if settings.way == "head":
-        need_last_layer(network, settings.model, shape, n_classes, "way 'head'")
+    refitting = ["way 'head'"] if settings.way == "head" else []
+    refitting += [name for name in names if name == "classifier_retraining"]
+    for what in refitting if settings.model != "probe" else ():
+        need_last_layer(network, settings.model, shape, n_classes, what)
 
 
 def run_training(
