@@ -164,11 +164,16 @@ def _no_choice(judged: Judged, score_c: Floats, ess: float, least_ess: float) ->
     half = np.flatnonzero(judged.tau == START)
     distance_h = np.abs(np.log(judged.ridge[half] / DEFAULT_RIDGE))
     at = int(half[np.nan_to_num(distance_h).argmin()])
-    reason = (
+    reason = too_few(ess, least_ess)
+    return WayChoice("half", _ridge(judged.ridge[at]), reason, (), float(score_c[at]), ess)
+
+
+def too_few(ess: float, least_ess: float = LEAST_ESS) -> str:
+    """Say that nothing is chosen, because too few effective units were held out."""
+    return (
         f"half, the starting point: the held-out images are worth {ess:.0f} equally weighted ones, "
         f"and a choice needs {least_ess:.0f}."
     )
-    return WayChoice("half", _ridge(judged.ridge[at]), reason, (), float(score_c[at]), ess)
 
 
 def _decide(
@@ -206,7 +211,8 @@ def _optimism(judged: Judged, seed: int) -> float:
     rng, gaps = np.random.default_rng(seed), []
     score_c, mean_u = right_cu.sum(axis=1), right_cu.mean(axis=0)
     for _ in range(_REPLICATES):
-        count_u = rng.multinomial(weight_u.size, np.full(weight_u.size, 1 / weight_u.size))
+        drawn_u = rng.integers(0, weight_u.size, weight_u.size)
+        count_u = np.bincount(drawn_u, minlength=weight_u.size)
         total = float(count_u @ weight_u)
         if total > 0:
             chosen, _ = _decide(judged, weight_u, right_cu, count_u.astype(np.float64))
