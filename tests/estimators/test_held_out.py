@@ -6,16 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
-import scipy.sparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 
 from raising import refused
 from unskew import DebiasedClassifier
 from unskew.errors import ConfigError, DataError
-from unskew.estimators.held_out import HeldOut, Remembering, cross_fit_scores, take_estimator_rows
+from unskew.estimators.held_out import HeldOut, Remembering, cross_fit_scores
 from unskew.estimators.pool_from_xy import GivenImages
 from unskew.estimators.target_weights import weigh_images
 
@@ -116,13 +114,3 @@ def test_a_model_is_asked_once_about_its_held_out_images() -> None:
     assert model.classes_.tolist() == [0, 1]
     with pytest.raises(AttributeError):
         model.transform(images.X)
-
-
-@pytest.mark.parametrize(
-    "kind", [np.asarray, pd.DataFrame, scipy.sparse.csr_array, lambda X: X.tolist()]
-)
-def test_rows_are_taken_of_any_table(kind: Any) -> None:
-    X = np.arange(8.0).reshape(4, 2)
-    found = take_estimator_rows(kind(X), np.array([2, 0]))
-    found = found.toarray() if hasattr(found, "toarray") else np.asarray(found)
-    np.testing.assert_array_equal(found, X[[2, 0]])

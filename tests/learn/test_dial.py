@@ -71,3 +71,15 @@ def test_of_several_labels_every_label_has_a_weight_and_a_shift() -> None:
 def test_a_dial_beyond_its_ends_is_refused() -> None:
     with refused(ConfigError, option="tau", value=1.5):
         turn_dial(np.ones(2), np.array([0, 1]), 2, 1.5)
+
+
+@given(st.integers(0, 10_000), st.sampled_from([0.5, 1.0]))
+def test_a_row_that_counts_as_several_images_is_those_images(seed: int, tau: float) -> None:
+    weight_n, label_n = _problem(seed)
+    count_n = np.random.default_rng(seed).integers(1, 4, weight_n.size)
+    one = turn_dial(weight_n * count_n, label_n, 4, tau, count_n=count_n.astype(float))
+    at = np.repeat(np.arange(weight_n.size), count_n)
+    each = turn_dial(weight_n[at], label_n[at], 4, tau)
+    np.testing.assert_allclose(one.logit_shift, each.logit_shift, atol=1e-12)
+    ratio_n = (one.weight / count_n)[at] / np.where(each.weight > 0, each.weight, 1.0)
+    assert np.ptp(ratio_n[each.weight > 0]) < 1e-12

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.optimize
-from sklearn.ensemble import RandomForestRegressor
+import scipy.special
+from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import get_scorer
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -133,3 +137,28 @@ def test_an_adjusted_classifier_weighs_its_accuracy_and_has_no_second_fit() -> N
         AdjustedClassifier(Ridge().fit(X, y), ("0", "1"), np.zeros(2))
     with pytest.raises(ConfigError):
         adjusted.fit(X, y)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("kind", [LogisticRegression, GaussianNB, HistGradientBoostingClassifier])
+def test_decision_values_agree_with_adjusted_predictions(kind: Any, n_classes: int) -> None:
+    rng = np.random.default_rng(0)
+    y = rng.choice(n_classes, 200)
+    X = 2.0 * y[:, None] + rng.standard_normal((200, 2))
+    X[0] = [400.0, 400.0]  # saturates every probability
+    offset = np.linspace(0.0, 1.5, n_classes)
+    adjusted = AdjustedClassifier(kind().fit(X, y), tuple("012"[:n_classes]), offset)
+    decision, log_proba = adjusted.decision_function(X), adjusted.predict_log_proba(X)
+    assert np.isfinite(decision).all()
+    np.testing.assert_allclose(np.exp(log_proba), adjusted.predict_proba(X))
+    if n_classes == 2:
+        expected, predicted = log_proba[:, 1] - log_proba[:, 0], (decision > 0) * 1
+    else:
+        expected, predicted = log_proba, decision.argmax(axis=1)
+        decision = decision - scipy.special.logsumexp(decision, axis=1, keepdims=True)
+    np.testing.assert_array_equal(predicted, adjusted.predict(X))
+    usual = np.abs(expected) < 10
+    np.testing.assert_allclose(decision[usual], expected[usual], rtol=1e-3, atol=1e-6)
+    if kind is LogisticRegression and n_classes == 2:
+        own = adjusted.estimator.decision_function(X)
+        np.testing.assert_allclose(decision, own - 1.5)

@@ -7,43 +7,28 @@ file only when one of them is asked for.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, Self
 
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from unskew.errors import ConfigError, first_few
+from unskew.errors import ConfigError
+from unskew.estimators.dialled_fit import (
+    check_estimator_way,
+    fit_in_way,
+    target_model,
+    weighed_images,
+)
 from unskew.estimators.held_out import cross_fit_scores
 from unskew.estimators.pool_from_xy import GivenImages
+from unskew.estimators.record_params import RecordParams
 from unskew.estimators.target_score import find_scorer, score_images, warn_if_not_the_target
 from unskew.estimators.target_weights import TargetWeights, weigh_images
-from unskew.learn.sklearn_routing import fit_weighted
 from unskew.records import Estimate, Target
-
-# Parameters that are plain dataclasses, whose fields grid search reaches as bias__features or
-# target__holdout.
-_RECORDS = ("bias", "target")
-
-
-def _replaced(record: Any, name: str, changed: Mapping[str, Any]) -> Any:
-    known = (
-        [part.name for part in fields(record) if part.init]
-        if is_dataclass(record) and not isinstance(record, type)
-        else []
-    )
-    unknown = [key for key in changed if key not in known]
-    if unknown:
-        raise ConfigError(
-            f"Invalid parameter {name}__{unknown[0]}: {name} is {record!r}, whose fields are "
-            f"{first_few(known) or 'none'}.",
-            option=f"{name}__{unknown[0]}",
-            allowed=known,
-        )
-    return replace(record, **changed)
 
 
 def _inner_has(method: str) -> Any:
@@ -55,7 +40,7 @@ def _inner_has(method: str) -> Any:
     return check
 
 
-class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class _Debiased(MetaEstimatorMixin, RecordParams, BaseEstimator):  # type: ignore[misc]
     """What the two estimators share; each adds a mixin and its default inner estimator."""
 
     # What only debiasing reads is routed here without being asked for.
@@ -66,6 +51,7 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         estimator: Any = None,
         bias: Any = None,
         target: Target | None = None,
+        way: str = "auto",
         *,
         moments: Mapping[str, Any] | None = None,
         max_uncovered: float = 0.2,
@@ -75,6 +61,7 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self.estimator = estimator
         self.bias = bias
         self.target = target
+        self.way = way
         self.moments = moments
         self.max_uncovered = max_uncovered
         self.random_state = random_state
@@ -97,7 +84,7 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         attributes: Any = None,
         **fit_params: Any,
     ) -> Self:
-        """Compute the debiasing weights, then fit a clone of ``estimator`` with them.
+        """Compute the debiasing weights, then fit a clone of ``estimator`` with them, in its way.
 
         Parameters
         ----------
@@ -126,15 +113,23 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
                 f"This {type(self).__name__} estimator requires y to be passed, but the target y "
                 "is None."
             )
+        check_consistent_length(X, y)
         if get_config()["enable_metadata_routing"]:
             fit_params = process_routing(self, "fit", **fit_params).estimator.fit
         self._check_kind()
+        way = check_estimator_way(self.way, self._inner(), y)
         images = GivenImages(X, y, source, group, sample_weight, attributes)
-        weighing = self._weigh(images, self._draw_seed())
-        self.estimator_ = fit_weighted(self._inner(), X, y, weighing.sample_weight, fit_params)
+        seed = self._draw_seed()
+        weighing = self._weigh(images, seed)
+        fitted = fit_in_way(
+            self._inner(), weighed_images(images, weighing), way, seed=seed, fit_params=fit_params
+        )
+        self.estimator_ = fitted.estimator
+        self.way_ = fitted.choice
+        self.sample_weight_ = fitted.weight
+        self.logit_shift_ = fitted.logit_shift
         self.weights_ = weighing.weights
         self.calibration_ = weighing.calibration
-        self.sample_weight_ = weighing.sample_weight
         self.source_names_ = weighing.weights.names
         return self
 
@@ -202,7 +197,8 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         """Estimate the score on the target from held-out images of the biased sources.
 
         With ``cv`` folds the model is trained on all folds but one (with the weights of the whole
-        pool) and scored on that one; the result is the mean of the folds' scores S_f, each by the
+        pool; with ``way="auto"`` in the way chosen on these folds, at up to three times the cost)
+        and scored on that one; the result is the mean of the folds' scores S_f, each by the
         target weight of its fold. For a score that is a mean over images (accuracy, log loss,
         squared error …) this is Σ_i p_i s_i, s_i the score of image i by the model that has not
         seen it. Any other score (ROC AUC, F1, R² …) is linearised in the weights: s_i = S_f +
@@ -236,17 +232,19 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         if cv is None:
             check_is_fitted(self, "estimator_")
         self._check_kind()
+        way = check_estimator_way(self.way, self._inner(), y)
         scoring = self._default_scoring if scoring is None else scoring
         find_scorer(scoring)
         seed = self._draw_seed()
         weighing = self._weigh(images, seed)
         warn_if_not_the_target(weighing)
-        model = self.estimator_ if cv is None else self._inner()
+        model = self._model() if cv is None else self._inner()
         held_out = cross_fit_scores(
             model,
             images,
             weighing,
             cv,
+            way=way,
             keep_copies_together=keep_copies_together,
             seed=seed,
             n_jobs=self.n_jobs,
@@ -257,47 +255,15 @@ class _Debiased(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "estimator_")
         # Names only: the inner estimator's messages on shapes say more.
         validate_data(self, X, reset=False, skip_check_array=True, ensure_2d=False)
-        return getattr(self.estimator_, method)(X)
+        return getattr(self._model(), method)(X)
+
+    def _model(self) -> Any:
+        return target_model(self.estimator_, self.logit_shift_)
 
     @available_if(_inner_has("predict"))  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> Any:
-        """Predict with the fitted inner estimator."""
+        """Predict on the target."""
         return self._ask("predict", X)
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name.
-
-        With ``deep`` also those of the inner estimator, and the fields of bias and target
-        (bias__features).
-        """
-        params: dict[str, Any] = super().get_params(deep=deep)
-        for name in _RECORDS if deep else ():
-            record = params[name]
-            if is_dataclass(record):
-                params |= {
-                    f"{name}__{part.name}": getattr(record, part.name)
-                    for part in fields(record)
-                    if part.init
-                }
-        return params
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters by name.
-
-        A field of bias or target is set in a copy: they are frozen, and may be shared.
-        """
-        for name in _RECORDS:
-            if name in params:
-                setattr(self, name, params.pop(name))
-            changed = {
-                key.partition("__")[2]: params.pop(key)
-                for key in list(params)
-                if key.startswith(f"{name}__")
-            }
-            if changed:
-                setattr(self, name, _replaced(getattr(self, name), name, changed))
-        super().set_params(**params)
-        return self
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Route source, group and attributes here, the rest to the inner estimator.
@@ -338,6 +304,11 @@ class DebiasedClassifier(ClassifierMixin, _Debiased):  # type: ignore[misc]
     estimator that would ignore them is refused. ``score`` is scikit-learn's own, on the images it
     is shown; ``target_score`` estimates the score on the target.
 
+    A weight is a(y) · b, a(y) the mean debiasing weight of class y. In the ``way`` "weights" the
+    estimator learns from a(y) · b; "logit" from b alone, and its predicted probabilities are
+    multiplied by a(y) afterwards (logit adjustment towards the target); "half" from a(y)^½ · b, and
+    a(y)^½ afterwards. Design weights always stay weights.
+
     Parameters
     ----------
     estimator : the classifier, or a pipeline that ends in one; default ``LogisticRegression()``.
@@ -345,6 +316,14 @@ class DebiasedClassifier(ClassifierMixin, _Debiased):  # type: ignore[misc]
         None: `Strata` over the attributes of the target or, without a target, equal weights for
         images that must then come from one source.
     target : the `Target`, naming the same columns.
+    way : "weights", "half", "logit" or "auto" (default). "auto" starts from "half", tries it out on
+        three fifths of the images against "logit" (or against "weights", where more than half of
+        the variance of the weights is within classes), and leaves it if the other is better by more
+        than one standard error: accuracy on the target, estimated from the remaining images, groups
+        and copies of an image on one side. Where these are worth fewer than 300 equally weighted
+        images nothing is tried. At most three times the cost of one fit. An estimator without
+        ``predict_proba``, one with a threshold or balanced class weights of its own, and several
+        columns of y allow "weights" only.
     moments : known target means, ``{column: mean}`` or ``{column: {"mean": 41.0, "sd": 12.0}}``, of
         numeric columns ("label" of a regressor among them): the weights are calibrated to them,
         moving as little as possible (`unskew.calibrate_weights`).
@@ -359,10 +338,15 @@ class DebiasedClassifier(ClassifierMixin, _Debiased):  # type: ignore[misc]
     Attributes
     ----------
     estimator_ : the fitted inner estimator.
+    way_ : the way, and why (``way_.reason``, ``way_.scores``).
     weights_ : the debiasing `Weights`, with diagnosis and standard errors.
     calibration_ : what the moments did to them; None without moments.
     sample_weight_ : (n,) the weights that the inner estimator learned from: debiasing weights, with
-        design weights in them, calibrated.
+        design weights in them, calibrated; in the ways "half" and "logit" divided by a(y)^½ or
+        a(y).
+    logit_shift_ : (M,) subtracted from the log probabilities of ``estimator_`` in every prediction,
+        in the order of ``classes_``; None where nothing is. ``estimator_`` alone predicts for the
+        images as they were weighted, not for the target.
     source_names_ : names of the sources.
     classes_ : the classes.
     n_features_in_, feature_names_in_ : number of columns of X, and their names where they are all
@@ -395,10 +379,7 @@ class DebiasedClassifier(ClassifierMixin, _Debiased):  # type: ignore[misc]
 
     @available_if(_inner_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
-        """Predict class probabilities on the target, by the fitted inner estimator.
-
-        They hold on the target because it learned from target weights.
-        """
+        """Predict class probabilities on the target: those of ``estimator_``, shifted."""
         return self._ask("predict_proba", X)
 
     @available_if(_inner_has("predict_log_proba"))  # type: ignore[untyped-decorator]
@@ -408,7 +389,11 @@ class DebiasedClassifier(ClassifierMixin, _Debiased):  # type: ignore[misc]
 
     @available_if(_inner_has("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Any:
-        """Compute the decision values of the fitted inner estimator."""
+        """Compute decision values that agree with ``predict``.
+
+        Those of the inner estimator or, where probabilities are shifted, the log odds of the second
+        of two classes, and the logits of more than two (`unskew.learn.AdjustedClassifier`).
+        """
         return self._ask("decision_function", X)
 
 
@@ -425,10 +410,11 @@ class DebiasedRegressor(RegressorMixin, _Debiased):  # type: ignore[misc]
     ----------
     estimator : the regressor, or a pipeline that ends in one; default ``Ridge()``.
     bias, target, moments, max_uncovered, random_state, n_jobs : as for `DebiasedClassifier`.
+    way : "auto" or "weights", which are the same: a regressor has no logits.
 
     Attributes
     ----------
-    estimator_, weights_, calibration_, sample_weight_, source_names_, n_features_in_,
+    estimator_, way_, weights_, calibration_, sample_weight_, source_names_, n_features_in_,
         feature_names_in_ : as for `DebiasedClassifier`.
 
     Examples

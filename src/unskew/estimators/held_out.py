@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError
+from unskew.estimators.dialled_fit import fit_in_way, weighed_images
 from unskew.estimators.pool_from_xy import GivenImages
 from unskew.estimators.target_weights import TargetWeights
-from unskew.learn.sklearn_routing import fit_weighted
+from unskew.learn.presets import Way
 from unskew.records import Floats, Ints
 from unskew.splits.folds import check_folds, deal_folds, find_copies, join_units
 
@@ -58,27 +59,23 @@ class Remembering:
         return True
 
 
-def take_estimator_rows(values: Any, rows: Ints) -> Any:
-    """Take rows of an array, a table, a sparse matrix or a list."""
-    if hasattr(values, "iloc"):
-        return values.iloc[rows]
-    return values[rows] if hasattr(values, "shape") else [values[row] for row in rows.tolist()]
-
-
 def cross_fit_scores(
     model: Any,
     images: GivenImages,
     weighing: TargetWeights,
     cv: Any,
     *,
+    way: Way = "weights",
     keep_copies_together: bool,
     seed: int,
     n_jobs: int | None = None,
 ) -> list[HeldOut]:
     """Train a model for each fold on the other folds, with the weights of the whole pool.
 
-    With ``cv=None`` the model is used unchanged. ``n_jobs`` models are trained at the same time.
+    The way "auto" is chosen on the other folds, too: no image judges a model that it chose. With
+    ``cv=None`` the model is used unchanged. ``n_jobs`` models are trained at the same time.
     """
+    from sklearn.utils import _safe_indexing
     from sklearn.utils.parallel import Parallel, delayed
 
     y_n = np.asarray(images.y)
@@ -92,18 +89,14 @@ def cross_fit_scores(
     trains = [np.flatnonzero(fold_n != fold) for fold in folds]
     for train in trains:
         _check_classes(model, y_n, train, weighing.sample_weight)
+    # Units are joined already.
+    weighed = replace(weighed_images(images, weighing), group=unit_n, keep_copies=False)
     fitted = Parallel(n_jobs=n_jobs)(
-        delayed(fit_weighted)(
-            model,
-            take_estimator_rows(images.X, train),
-            take_estimator_rows(images.y, train),
-            weighing.sample_weight[train],
-        )
-        for train in trains
+        delayed(fit_in_way)(model, weighed.take(train), way, seed=seed) for train in trains
     )
     tests = [np.flatnonzero(fold_n == fold) for fold in folds]
     return [
-        HeldOut(test, Remembering(one, take_estimator_rows(images.X, test)), y_n[test])
+        HeldOut(test, Remembering(one.model, _safe_indexing(images.X, test)), y_n[test])
         for one, test in zip(fitted, tests, strict=True)
     ]
 

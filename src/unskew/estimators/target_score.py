@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, UnskewWarning, did_you_mean
-from unskew.estimators.held_out import HeldOut, Remembering, take_estimator_rows
+from unskew.estimators.held_out import HeldOut, Remembering
 from unskew.estimators.target_weights import TargetWeights
 from unskew.records import Estimate, Floats, Ints
 from unskew.records.target import THE_TARGET
@@ -36,6 +36,8 @@ def score_images(
 
     Its standard error is that of the mean of the images' s_i.
     """
+    from sklearn.utils import _safe_indexing
+
     weight_n = weighing.weight
     value_n = np.zeros(weight_n.size)
     for part in held_out:
@@ -49,7 +51,7 @@ def score_images(
             kept = np.flatnonzero(kept_f)
             part = HeldOut(
                 part.rows[kept],
-                Remembering(part.model.model, take_estimator_rows(part.model.X, kept)),
+                Remembering(part.model.model, _safe_indexing(part.model.X, kept)),
                 part.y[kept],
             )
         value_n[part.rows] = image_values(part, scoring, weight_f[kept_f] / weight_f.sum())

@@ -43,10 +43,13 @@ class Dialled:
         return bool(np.any(np.abs(self.logit_shift) > 1e-12))
 
 
-def turn_dial(weight_n: Floats, label_n: Ints, n_classes: int, tau: float) -> Dialled:
+def turn_dial(
+    weight_n: Floats, label_n: Ints, n_classes: int, tau: float, *, count_n: Floats | None = None
+) -> Dialled:
     """Move the share τ of every class's factor from the weights into the logits.
 
     a(y) is the mean weight of the images of class y that have any, relative to the mean of all.
+    With ``count_n`` a row counts as so many images, each with its part of the row's weight.
 
     Facts: Σ_i dialled_i 1{y_i = y} · a(y)^τ ∝ Σ_i w_i 1{y_i = y}; weights that depend on the label
     alone are all 1 at τ = 1; equal weights stay equal, without a shift, at every τ.
@@ -57,6 +60,8 @@ def turn_dial(weight_n: Floats, label_n: Ints, n_classes: int, tau: float) -> Di
     label_n : (n,) classes 0 … M−1; or (n, M) booleans, the labels that an image has.
     n_classes : M.
     tau : from 0 to 1.
+    count_n : (n,) positive where the weight is: design weights, which the weights contain and which
+        stay there at every τ. Default: 1. Not for several labels.
 
     Examples
     --------
@@ -70,18 +75,19 @@ def turn_dial(weight_n: Floats, label_n: Ints, n_classes: int, tau: float) -> Di
             option="tau",
             value=tau,
         )
-    weight_n = weight_n / weight_n[weight_n > 0].mean()
+    count_n = np.ones(weight_n.size) if count_n is None else count_n
+    weight_n = weight_n * (count_n[weight_n > 0].sum() / weight_n.sum())
     if label_n.ndim == 2:
         return _turn_each(weight_n, label_n.astype(bool), tau)
-    log_a_m = _log_factor(weight_n, label_n, n_classes)
+    log_a_m = _log_factor(weight_n, label_n, n_classes, count_n)
     dialled_n = weight_n * np.exp(-tau * log_a_m)[label_n]
     return Dialled(tau, dialled_n / dialled_n[dialled_n > 0].mean(), -tau * log_a_m)
 
 
-def _log_factor(weight_n: Floats, label_n: Ints, n_classes: int) -> Floats:
+def _log_factor(weight_n: Floats, label_n: Ints, n_classes: int, count_n: Floats) -> Floats:
     """Return (M,) log a(y); 0 for a class without weight."""
     used = weight_n > 0
-    count_m = np.bincount(label_n[used], minlength=n_classes)
+    count_m = np.bincount(label_n[used], weights=count_n[used], minlength=n_classes)
     sum_m = np.bincount(label_n[used], weights=weight_n[used], minlength=n_classes)
     return np.log(np.divide(sum_m, count_m, out=np.ones(n_classes), where=count_m > 0))
 
@@ -90,7 +96,7 @@ def _turn_each(weight_n: Floats, label_nm: npt.NDArray[np.bool_], tau: float) ->
     """Turn the dial of each label as if it were a problem of two classes, present or absent."""
     columns, shift_m = [], np.zeros(label_nm.shape[1])
     for m, present_n in enumerate(label_nm.T):
-        log_a_2 = _log_factor(weight_n, present_n.astype(np.int64), 2)
+        log_a_2 = _log_factor(weight_n, present_n.astype(np.int64), 2, np.ones(weight_n.size))
         columns.append(weight_n * np.exp(-tau * log_a_2)[present_n.astype(np.int64)])
         # A label that every image has, or none, has nothing to be told apart from.
         if present_n[weight_n > 0].any() and not present_n[weight_n > 0].all():

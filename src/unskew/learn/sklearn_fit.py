@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.special
 
 from unskew.errors import ConfigError, DataError, first_few
 from unskew.learn.sklearn_routing import fit_weighted
@@ -91,13 +92,36 @@ class AdjustedClassifier:
 
     def predict_proba(self, X: Any) -> Floats:
         """Return (n, M) adjusted probabilities; rows sum to 1."""
+        return np.exp(self.predict_log_proba(X))
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return the (n, M) logarithms of ``predict_proba``."""
         with np.errstate(divide="ignore"):
-            logit_nm = np.log(self.estimator.predict_proba(X)) - offset_of(
-                self.classes_, self.classes, self.logit_offset
-            )
-        proba_nm = np.exp(logit_nm - logit_nm.max(axis=1, keepdims=True))
-        proba_nm /= proba_nm.sum(axis=1, keepdims=True)
-        return np.asarray(proba_nm, dtype=np.float64)
+            logit_nm = np.log(self.estimator.predict_proba(X)) - self._offset_m
+        return np.asarray(scipy.special.log_softmax(logit_nm, axis=1), dtype=np.float64)
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return the log odds (n,) of the second of two classes, or the logits (n, M) of more.
+
+        Where the probabilities of the estimator are the softmax of its own decision values, as
+        those of a logistic regression are, these less the offsets; they do not saturate. Otherwise
+        the logarithms of the adjusted probabilities, which are finite here.
+        """
+        proba_nm = np.asarray(self.estimator.predict_proba(X), dtype=np.float64)
+        logit_nm = np.log(np.maximum(proba_nm, np.finfo(np.float64).tiny))
+        if hasattr(self.estimator, "decision_function"):
+            own = np.asarray(self.estimator.decision_function(X), dtype=np.float64)
+            own_nm = np.column_stack([np.zeros(len(own)), own]) if own.ndim == 1 else own
+            if own_nm.shape == proba_nm.shape and np.allclose(
+                scipy.special.softmax(own_nm, axis=1), proba_nm, rtol=0, atol=1e-6
+            ):
+                logit_nm = own_nm
+        logit_nm = logit_nm - self._offset_m
+        return logit_nm[:, 1] - logit_nm[:, 0] if logit_nm.shape[1] == 2 else logit_nm
+
+    @property
+    def _offset_m(self) -> Floats:
+        return offset_of(self.classes_, self.classes, self.logit_offset)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the (n,) classes with the largest adjusted probability."""

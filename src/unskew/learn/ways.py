@@ -178,11 +178,16 @@ def choose_way(judged: Judged, *, least_ess: float = LEAST_ESS, seed: int = 0) -
 
 def _no_choice(judged: Judged, score_c: Floats, ess: float, least_ess: float) -> WayChoice:
     way, at = way_of(judged.start), _default(judged, judged.start)
-    reason = (
+    reason = too_few(ess, least_ess, way)
+    return WayChoice(way, _ridge(judged.ridge[at]), reason, (), float(score_c[at]), ess)
+
+
+def too_few(ess: float, least_ess: float = LEAST_ESS, way: Way = "half") -> str:
+    """Say that nothing is chosen, because too few effective units were held out."""
+    return (
         f"{way}, the starting point: the held-out images are worth {ess:.0f} equally weighted "
         f"ones, and a choice needs {least_ess:.0f}."
     )
-    return WayChoice(way, _ridge(judged.ridge[at]), reason, (), float(score_c[at]), ess)
 
 
 def _decide(
@@ -243,7 +248,8 @@ def _optimism(judged: Judged, seed: int) -> float:
     rng, gaps = np.random.default_rng(seed), []
     score_c, mean_u = right_cu.sum(axis=1), right_cu.mean(axis=0)
     for _ in range(_REPLICATES):
-        count_u = rng.multinomial(weight_u.size, np.full(weight_u.size, 1 / weight_u.size))
+        drawn_u = rng.integers(0, weight_u.size, weight_u.size)
+        count_u = np.bincount(drawn_u, minlength=weight_u.size)
         total = float(count_u @ weight_u)
         if total > 0:
             chosen, _ = _decide(judged, weight_u, right_cu, count_u.astype(np.float64))
