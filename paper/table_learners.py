@@ -225,7 +225,9 @@ class NetworkLearner(Learner):
     def _settings(self, run: int, **further: Any) -> Any:
         from unskew.learn.presets import settings_of
 
-        return settings_of(self.name, **{**dict(self.changes), "seed": run, **further})
+        # The article weights images, and does nothing else.
+        chosen = {"way": "weights", **dict(self.changes), "seed": run, **further}
+        return settings_of(self.name, **chosen)
 
     def _data(self, dataset: DataSet, arm: Weighted) -> Any:
         from unskew.learn.training_data import TrainingData

@@ -20,7 +20,7 @@ from pydantic import PrivateAttr, ValidationError
 
 from unskew.bias.base import Bias
 from unskew.config.families import feature_problems, read_bias_settings
-from unskew.config.key_rules import learn_problems
+from unskew.config.key_rules import Section, learn_problems
 from unskew.config.problems import (
     Problem,
     config_error,
@@ -42,7 +42,6 @@ from unskew.config.sections import (
     LearnSection,
     ReportSection,
     RepresentSection,
-    Section,
     SolveSection,
     SourcesSection,
     TargetSection,

@@ -79,9 +79,8 @@ def fit_calibration(
     code_n = (
         np.arange(used.size) if unit_n is None else np.unique(unit_n[used], return_inverse=True)[1]
     )
-    penalty = 1.0 / (
-        _PRIOR**2 * effective_size(np.bincount(code_n, weights=share_n).astype(np.float64))
-    )
+    share_u = np.bincount(code_n, weights=share_n).astype(np.float64)
+    penalty = 1.0 / (_PRIOR**2 * effective_size(share_u))
     own = np.arange(used.size), label_m
 
     def value_and_gradient(point: Floats) -> tuple[float, Floats]:

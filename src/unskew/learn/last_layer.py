@@ -131,9 +131,8 @@ def add_bias(network: nn.Module, name: str) -> nn.Linear:
     if not isinstance(old, nn.Linear):
         raise AttributeError(f"{name} is no linear layer")
     like = next(old.parameters())
-    # Without a draw of random numbers: all of it is filled in.
-    linear = nn.utils.skip_init(
-        nn.Linear, old.in_features, old.out_features, device=like.device, dtype=like.dtype
-    )
+    # Whose first numbers are drawn, and replaced.
+    with torch.random.fork_rng([]):
+        linear = nn.Linear(old.in_features, old.out_features, device=like.device, dtype=like.dtype)
     setattr(network.get_submodule(parent), own, linear)
     return linear

@@ -48,7 +48,7 @@ def split_head(data: TrainingData, seed: int) -> tuple[TrainingData, TrainingDat
 def _check_parts(data: TrainingData, is_head_n: npt.NDArray[np.bool_]) -> None:
     both = set(data.label[is_head_n]) & set(data.label[~is_head_n])
     once = [data.classes[m] for m in np.unique(data.label) if m not in both]
-    ess = effective_size(np.bincount(data.unit, weights=data.weight * is_head_n))
+    ess = _worth(data, is_head_n)
     if once or ess < LEAST_ESS:
         why = (
             f"of {first_few(once)} there are not enough for both parts"
@@ -63,6 +63,13 @@ def _check_parts(data: TrainingData, is_head_n: npt.NDArray[np.bool_]) -> None:
             levels=once,
             limit=LEAST_ESS,
         )
+
+
+def _worth(data: TrainingData, is_used_n: Any = 1.0) -> float:
+    """Return how many equally weighted units the images are worth."""
+    return effective_size(
+        np.bincount(data.unit, weights=data.weight * is_used_n).astype(np.float64)
+    )
 
 
 def finish_network(
@@ -131,7 +138,7 @@ def _calibrate(
         reason = f"{start}; there are no validation images to calibrate its probabilities on."
         return WayChoice("half", None, reason), None
     data = validation.data
-    ess = effective_size(np.bincount(data.unit, weights=data.weight))
+    ess = _worth(data)
     if ess < LEAST_ESS:
         reason = (
             f"{start}; the validation images are worth {ess:.0f} equally weighted ones, and "

@@ -115,7 +115,7 @@ class TrainingData:
                 X = cast(npt.NDArray[Any], PickedRows(X, rows))
             else:
                 X = X[rows]
-        parts = {
+        parts: dict[str, Any] = {
             name: None if (values := getattr(self, name)) is None else values[rows]
             for name in ("label", "weight", "id", "group", "judge_weight")
         }
