@@ -133,7 +133,7 @@ def tune_probe(
     stratum_n = label_n if stratum_n is None else stratum_n
     judge_n = weight_n if judge_weight_n is None else judge_weight_n
     offset_m = np.zeros(n_classes) if logit_offset_m is None else logit_offset_m
-    rows = _some_rows(unit_n, np.maximum(weight_n, judge_n), seed)
+    rows = some_rows(unit_n, np.maximum(weight_n, judge_n), seed)
     X_md, label_m, weight_m, judge_m = X_nd[rows], label_n[rows], weight_n[rows], judge_n[rows]
     unit_m = np.unique(unit_n[rows], return_inverse=True)[1]
     n_folds = min(FOLDS, int(unit_m.max()) + 1)
@@ -175,7 +175,7 @@ def calibrated(probe: Probe, calibration: Calibration) -> Probe:
     )
 
 
-def _some_rows(unit_n: Ints, weight_n: Floats, seed: int) -> Ints:
+def some_rows(unit_n: Ints, weight_n: Floats, seed: int) -> Ints:
     """Return all rows with weight, or those of so many units that about `MOST_IMAGES` remain."""
     used = np.flatnonzero(weight_n > 0)
     if used.size <= MOST_IMAGES:

@@ -79,6 +79,12 @@ class WayChoice:
         """The position of the dial."""
         return TAUS.get(self.way, START)
 
+    @property
+    def optimism(self) -> float:
+        """How much higher its score is on the images that chose it; 0 where none did."""
+        own = [row.score for row in self.scores if row.way == self.way]
+        return own[0] - self.score if own and self.score is not None else 0.0
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for a file."""
         return {**asdict(self), "tau": self.tau, "scores": [asdict(row) for row in self.scores]}
@@ -178,7 +184,8 @@ def choose_way(judged: Judged, *, least_ess: float = LEAST_ESS, seed: int = 0) -
 
 def _no_choice(judged: Judged, score_c: Floats, ess: float, least_ess: float) -> WayChoice:
     way, at = way_of(judged.start), _default(judged, judged.start)
-    reason = too_few(ess, least_ess, way)
+    is_alone = bool((judged.tau == judged.start).all())
+    reason = f"{way}: no other way was tried." if is_alone else too_few(ess, least_ess, way)
     return WayChoice(way, _ridge(judged.ridge[at]), reason, (), float(score_c[at]), ess)
 
 
@@ -196,6 +203,8 @@ def _decide(
     """Return the candidate that is chosen, and the best one of every τ; units count ``count_u``."""
     total = float(count_u @ weight_u)
     score_c = right_cu @ count_u / total
+    # Of equal ones, up to rounding, the one next to the ridge that is used without a choice.
+    rank_c = np.lexsort((-_distance(judged.ridge), np.round(score_c, 10))).argsort()
 
     def compare(at: int, start: int) -> tuple[float, float]:
         gain = float(score_c[at] - score_c[start])
@@ -205,7 +214,7 @@ def _decide(
     best = {}
     for tau in np.unique(judged.tau):
         own, default = np.flatnonzero(judged.tau == tau), _default(judged, tau)
-        highest = int(own[score_c[own].argmax()])
+        highest = int(own[rank_c[own].argmax()])
         gain, stderr = compare(highest, default)
         best[float(tau)] = highest if gain > stderr else default
     rows, chosen = [], best[judged.start]
@@ -233,8 +242,7 @@ def paired_error(difference_u: Floats, weight_u: Floats, count_u: Floats | None 
 def _default(judged: Judged, tau: float) -> int:
     """Return the candidate of that τ whose ridge is next to the default."""
     own = np.flatnonzero(judged.tau == tau)
-    distance_c = np.abs(np.log(judged.ridge[own] / DEFAULT_RIDGE))
-    return int(own[np.nan_to_num(distance_c).argmin()])
+    return int(own[_distance(judged.ridge[own]).argmin()])
 
 
 def _optimism(judged: Judged, seed: int) -> float:
@@ -257,6 +265,11 @@ def _optimism(judged: Judged, seed: int) -> float:
             inside = float((right_cu[chosen] - mean_u) @ count_u) / total
             gaps.append(inside - float(score_c[chosen] - mean_u.sum()))
     return max(math.sqrt(2.0) * float(np.mean(gaps)), 0.0) if gaps else 0.0
+
+
+def _distance(ridge_c: Floats) -> Floats:
+    """Return how far ridges are from the default; 0 where there is none."""
+    return np.asarray(np.nan_to_num(np.abs(np.log(ridge_c / DEFAULT_RIDGE))))
 
 
 def _ridge(value: float) -> float | None:
