@@ -207,6 +207,17 @@ def test_the_feature_that_the_tilt_fits_exactly_is_not_used_up():
     assert [feature.feature for feature in check.features] == ["x"]
     assert 0 < check.p_value <= 1
     assert check.n_replicates == 999
+    assert check.n_redrawn == 400  # the sample of the target included
+
+
+def test_of_many_images_some_are_redrawn():
+    rng = np.random.default_rng(0)
+    source, x = np.repeat([0, 1], 4000), rng.normal(size=8000)
+    weights = unskew.debias_weights(np.ones((8000, 2)), source)
+    pool = unskew.Pool.from_arrays(source, x=x, z=x + rng.normal(size=8000))
+    check = unskew.check_fit(pool, None, weights=weights, replicates=99)
+    assert 1000 <= check.n_redrawn <= 5000
+    assert check.p_value > 0.02
 
 
 def test_levels_that_a_model_fits_exactly_cannot_be_tested():

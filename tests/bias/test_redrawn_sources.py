@@ -106,6 +106,7 @@ def test_a_part_of_the_rows_tells_the_spread_of_all(monkeypatch):
     full = sum_residuals(profile, None, every, functions, replicates=1500, seed=0)
     monkeypatch.setattr("unskew.bias.redrawn_sources._ENOUGH_UNITS", 1000)
     part = sum_residuals(profile, None, every, functions, replicates=1500, seed=0)
+    assert part.n_redrawn == 1000 < full.n_redrawn
     np.testing.assert_allclose(part.observed, full.observed)
     # 1,000 rows and 1,500 replicates: 2% each and more for x², within four of these.
     np.testing.assert_allclose(part.null.std(axis=0), full.null.std(axis=0), rtol=0.15)

@@ -184,6 +184,23 @@ def test_wrong_weights_are_found_out_and_the_model_takes_over():
     assert result.interval[0] < 0.0 < result.interval[1] < result.weighted.interval[0]
 
 
+def test_predictions_that_the_weights_balance_anyway_are_not_blown_up():
+    """Of two features that the tilt reads: D hardly varies, and says nothing about λ."""
+    for seed in range(12):
+        rng = np.random.default_rng([14, seed])
+        x, sampled = rng.normal(0.4, size=(200, 2)), rng.normal(size=(90, 2))
+        weights = unskew.debias(
+            make_pool(np.zeros(200, dtype=np.int64), x=x[:, 0], z=x[:, 1]),
+            Tilt(["x", "z"]),
+            make_sample(90, x=sampled[:, 0], z=sampled[:, 1]),
+            check_sample=False,
+        )
+        value = x @ [1.0, -2.0] + rng.normal(size=200)
+        result = weights.mean(value, x @ [-0.5, 1.0], sampled @ [-0.5, 1.0])
+        assert 1.05 * result.slope <= result.tuning <= 0.0
+        assert abs(result.value - result.weighted.value) < 1.5 * result.weighted.stderr
+
+
 def test_the_premium_of_robustness_is_what_was_allowed():
     z = np.random.default_rng(0).normal(size=200_000)
     for share in (0.5, 0.05):

@@ -39,6 +39,8 @@ class FitCheck:
     message : the outcome as a sentence.
     joint : all columns together; None with fewer than two.
     notes : sentences on columns that were left out, or compared between some sources only.
+    n_redrawn : images whose sources were drawn again in the replicates: all, or of many some 5,000
+        at random, whose spread is scaled to all; 0 where nothing can be compared.
     """
 
     p_value: float
@@ -47,6 +49,7 @@ class FitCheck:
     message: str = field(repr=False)
     joint: JointCheck | None = None
     notes: tuple[str, ...] = ()
+    n_redrawn: int = 0
 
     def __str__(self) -> str:
         lines = [
@@ -86,8 +89,10 @@ def check_fit(
     Their distribution comes from replicates in which every image's source is drawn again from q and
     the model fitted again by a Newton step, or, where there are groups or copies of images, from a
     multiplier bootstrap by these (`unskew.bias.redrawn_sources`). Both account for the estimation
-    of normalizers and parameters. ``p_value`` is that of the smaller of both p-values (Westfall &
-    Young 1993).
+    of normalizers and parameters. What is observed is summed over all images; the spread comes from
+    5,000 of them (or groups) at random if there are more, more with very many parameters and fewer
+    with very many columns, and is scaled to all (``n_redrawn``). ``p_value`` is that of
+    the smaller of both p-values (Westfall & Young 1993).
 
     A column that some source lacks, such as the label of an unlabelled sample of the target, is
     compared between the other sources, with q_ik/Σ_l q_il over these. A source in which some images
@@ -135,7 +140,8 @@ def check_fit(
     p_value = _smallest(p_values)
     joint = _joined([outcome.joint for outcome in outcomes if outcome.joint is not None])
     message = _message(p_value, checks, joint)
-    return FitCheck(p_value, checks, replicates, message, joint, notes)
+    n_redrawn = min(outcome.n_redrawn for outcome in outcomes if outcome.p_value is not None)
+    return FitCheck(p_value, checks, replicates, message, joint, notes, n_redrawn)
 
 
 def _smallest(p_values: Sequence[float]) -> float:

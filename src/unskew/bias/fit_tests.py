@@ -91,9 +91,13 @@ class Statistic:
 
 @dataclass(frozen=True, eq=False)
 class ComparisonTests:
-    """The tests of one comparison; ``p_value`` is None where nothing can be tested."""
+    """The tests of one comparison; ``p_value`` is None where nothing can be tested.
+
+    ``n_redrawn``: images whose sources were drawn again.
+    """
 
     features: tuple[FeatureCheck, ...]
+    n_redrawn: int
     joint: JointCheck | None = None
     p_value: float | None = None
 
@@ -166,8 +170,8 @@ def run_tests(
         )
         together += [] if statistic is None else [statistic]
     if not together:
-        return ComparisonTests(checks)
-    return ComparisonTests(checks, joint_check, smallest_p(together).p_value)
+        return ComparisonTests(checks, sums.n_redrawn)
+    return ComparisonTests(checks, sums.n_redrawn, joint_check, smallest_p(together).p_value)
 
 
 def _largest(statistics: Sequence[Statistic]) -> list[Statistic]:

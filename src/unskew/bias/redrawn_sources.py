@@ -21,7 +21,7 @@ one of the sources l in A, its source is k with probability q_ik/Σ_{l in A} q_i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -56,19 +56,23 @@ class Sums:
     observed : (K, T); 0 for sources that are not compared.
     null : (B, K, T) the same in the replicates.
     size : (K,) number of images of each source that is compared.
+    n_redrawn : images whose sources were drawn again; the spread of all follows by scale.
     """
 
     observed: Floats
     null: Singles = field(repr=False)
     size: Floats
+    n_redrawn: int
 
     def take(self, part: slice) -> Sums:
         """Return the sums of some functions."""
-        return Sums(self.observed[:, part], self.null[:, :, part], self.size)
+        return replace(self, observed=self.observed[:, part], null=self.null[:, :, part])
 
     def of_source(self, k: int) -> Sums:
         """Return the sums of one source."""
-        return Sums(self.observed[[k]], self.null[:, [k]], self.size[[k]])
+        return replace(
+            self, observed=self.observed[[k]], null=self.null[:, [k]], size=self.size[[k]]
+        )
 
 
 def sum_residuals(
@@ -107,7 +111,7 @@ def sum_residuals(
     units = rows.size if group_r is None else np.unique(group_r[rows]).size
     null_bkt *= np.float32(np.sqrt(profile.source.size / rows.size * _inflation(part, units)))
     size_k = add_design(profile.source, profile.design, compared_k.size) * compared_k
-    return Sums(observed_kt, null_bkt, size_k)
+    return Sums(observed_kt, null_bkt, size_k, rows.size)
 
 
 def _observed(

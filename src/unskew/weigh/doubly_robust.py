@@ -8,7 +8,8 @@ the predictions,
 D estimates 0 where the weights are right, whatever λ. Two values of λ matter:
 
 - λ_v = −Cov(Σπh, D)/Var(D) has the smallest variance (the power tuning of PPI++, Angelopoulos,
-  Duchi & Zrnic 2023). It is at most as large as the target's sample allows.
+  Duchi & Zrnic 2023). It is kept between 0 and β: where the weights balance what is predicted
+  anyway, D hardly varies, and λ_v would follow its noise.
 - β, the slope of the weighted regression of h on m. Where the model is right β estimates 1, and
   μ̂_β is right whatever the weights: the generalised regression estimator (Särndal, Swensson &
   Wretman 1992), which for β = 1 is the augmented inverse probability weighted one.
@@ -268,7 +269,7 @@ def _tune(value_u: Floats, shift_u: Floats, slope: float, shift: float) -> _Tuni
     if variance <= 1e-24:
         is_off = abs(shift) > 1e-9
         return _Tuning(slope, float(is_off), 0.0, 0.0 if is_off else 1.0)
-    tuned = _smallest_variance(value_u, shift_u, variance)
+    tuned = float(np.clip(_smallest_variance(value_u, shift_u, variance), *sorted((0.0, slope))))
     z = abs(shift) / math.sqrt(variance)
     shift_p = 2.0 * float(scipy.special.ndtr(-z))
     rest_u = value_u + tuned * shift_u
