@@ -317,13 +317,13 @@ class DebiasedClassifier(ClassifierMixin, _Debiased):  # type: ignore[misc]
         images that must then come from one source.
     target : the `Target`, naming the same columns.
     way : "weights", "half", "logit" or "auto" (default). "auto" starts from "half", tries it out on
-        three fifths of the images against "logit" (or against "weights", where more than half of
-        the variance of the weights is within classes), and leaves it if the other is better by more
-        than one standard error: accuracy on the target, estimated from the remaining images, groups
-        and copies of an image on one side. Where these are worth fewer than 300 equally weighted
-        images nothing is tried. At most three times the cost of one fit. An estimator without
-        ``predict_proba``, one with a threshold or balanced class weights of its own, and several
-        columns of y allow "weights" only.
+        50% of the images against "logit" (or against "weights", where most of the variance of the
+        weights is within classes), and leaves it if the other is better by more than one standard
+        error: accuracy on the target, estimated from the remaining images, groups and copies of an
+        image on one side. Where these are worth fewer than 300 equally weighted images nothing is
+        tried. At most three times the cost of one fit. An estimator without ``predict_proba``, one
+        with a threshold or balanced class weights of its own, and several columns of y allow
+        "weights" only.
     moments : known target means, ``{column: mean}`` or ``{column: {"mean": 41.0, "sd": 12.0}}``, of
         numeric columns ("label" of a regressor among them): the weights are calibrated to them,
         moving as little as possible (`unskew.calibrate_weights`).

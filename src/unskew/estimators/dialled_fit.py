@@ -23,8 +23,6 @@ from unskew.records.clustered_mean import effective_size
 from unskew.records.levels import level_text
 from unskew.splits.folds import deal_folds, find_copies, join_units
 
-# Trials learn from three of five folds, and the other two judge them.
-_FOLDS, _JUDGING = 5, 2
 # Mean weights of classes whose logarithms differ by less are the same.
 _SAME = 1e-9
 
@@ -165,11 +163,12 @@ def fit_in_way(
 ) -> DialledFit:
     """Fit a clone of ``estimator`` in a way that `check_estimator_way` accepted.
 
-    "auto" tries out "half" and one other way on three fifths of the images (units whole, sources
-    and classes in their shares), judges them on the others by their target weights, and leaves the
-    choice to `choose_way`. A trial costs no more than the fit on all images, so that two of them
-    make three times the cost of one fit at most, whatever the learner. There are no trials where
-    the others are worth fewer than `LEAST_ESS` images, or where all ways are the same fit.
+    "auto" tries out "half" and one other way on 50% of the images (units whole, sources and classes
+    in their shares), judges them on the others by their target weights, and leaves the choice to
+    `choose_way`. A trial costs less than the fit on all images, so that with two of them the cost
+    is less than that of three fits, also of learners whose cost hardly depends on the number of
+    images. There are no trials where the others are worth fewer than `LEAST_ESS` images, or where
+    all ways are the same fit.
     """
     why = why_no_shift(estimator, images.y)
     if way != "auto":
@@ -207,8 +206,13 @@ def _choose(
     unit_n = join_units(
         label_n.size, images.group, find_copies(images.X) if images.keep_copies else None
     )
-    train, judge = _parts(images, label_n, unit_n, seed)
-    ess = effective_size(np.bincount(unit_n[judge], weights=images.weight[judge]))
+    judging_n = np.zeros(label_n.size, dtype=bool)
+    if unit_n.any():  # more than one unit
+        stratum_n = images.source * len(names) + label_n
+        judging_n = deal_folds(unit_n, stratum_n, 2, seed) == 0
+    train, judge = np.flatnonzero(~judging_n), np.flatnonzero(judging_n)
+    weight_u = np.bincount(unit_n[judge], weights=images.weight[judge])
+    ess = effective_size(weight_u.astype(np.float64))
     if ess < LEAST_ESS:
         return WayChoice("half", None, too_few(ess), ess=ess)
     ways: tuple[Way, ...] = ("half", _rival(images, np.exp(-whole.logit_shift)[label_n]))
@@ -261,12 +265,3 @@ def _hits(
         trial = _fit_at(estimator, images.take(train), WayChoice(way, None, ""), some_params)
         predicted_m = np.asarray(trial.model.predict(other.X)).reshape(-1)
     return predicted_m == np.asarray(other.y).reshape(-1)
-
-
-def _parts(images: WeighedImages, label_n: Ints, unit_n: Ints, seed: int) -> tuple[Ints, Ints]:
-    """Return the images that trials learn from, and those that judge: none where units are few."""
-    if int(unit_n.max()) + 1 < _FOLDS:
-        return np.arange(label_n.size), np.arange(0)
-    stratum_n = images.source * (int(label_n.max()) + 1) + label_n
-    judging_n = deal_folds(unit_n, stratum_n, _FOLDS, seed) < _JUDGING
-    return np.flatnonzero(~judging_n), np.flatnonzero(judging_n)
