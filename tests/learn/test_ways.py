@@ -77,6 +77,30 @@ def test_without_a_choice_the_ridge_is_the_default() -> None:
     assert choose_way(judged).ridge == 0.01
 
 
+def test_of_equal_ridges_the_one_next_to_the_default_is_taken() -> None:
+    hit_n = np.random.default_rng(0).random(2000) < 0.8
+    hits = np.array([hit_n, hit_n, hit_n, ~hit_n])
+    judged = Judged(
+        np.full(4, 0.5), np.array([0.1, 0.03, 0.001, 0.01]), hits, np.ones(2000), np.arange(2000)
+    )
+    assert choose_way(judged).ridge == 0.03
+
+
+def test_of_a_single_way_only_the_ridge_is_chosen() -> None:
+    luck_n = np.random.default_rng(0).random(2000)
+    hits = np.array([luck_n < 0.7, luck_n < 0.9])
+    judged = Judged(np.zeros(2), np.array([0.01, 0.1]), hits, np.ones(2000), np.arange(2000))
+    choice = choose_way(judged)
+    assert (choice.way, choice.ridge) == ("weights", 0.1)
+    assert "no other way was tried" in choice.reason
+    # One candidate is so much better that choosing it flatters nobody: what is left is the scatter
+    # of 200 replicates, 0.0004.
+    assert choice.optimism == pytest.approx(0.0, abs=2e-3)
+    few = Judged(np.zeros(2), judged.ridge, hits[:, :100], np.ones(100), np.arange(100))
+    assert (choose_way(few).way, choose_way(few).ridge) == ("weights", 0.01)
+    assert choose_way(few).optimism == 0.0
+
+
 def test_the_score_of_the_best_of_many_equals_is_corrected() -> None:
     """Fifteen candidates of accuracy 0.8: the best looks better than it is."""
     gaps = []
@@ -93,6 +117,7 @@ def test_the_score_of_the_best_of_many_equals_is_corrected() -> None:
         choice = choose_way(judged, seed=seed)
         best = max(row.score for row in choice.scores if row.way == choice.way)
         gaps.append((best - 0.8, choice.score - 0.8))
+        assert choice.optimism == pytest.approx(best - choice.score)
     plain, corrected = np.mean(gaps, axis=0)
     assert plain > 0.015
     # Standard error of the mean of 40 scores: 0.0026.

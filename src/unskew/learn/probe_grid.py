@@ -122,7 +122,7 @@ def tune_probe(
         np.arange(label_n.size) if unit_n is None else np.unique(unit_n, return_inverse=True)[1]
     )
     stratum_n = label_n if stratum_n is None else stratum_n
-    rows = _some_rows(unit_n, weight_n, seed)
+    rows = some_rows(unit_n, weight_n, seed)
     X_md, label_m, weight_m, unit_m = X_nd[rows], label_n[rows], weight_n[rows], unit_n[rows]
     unit_m = np.unique(unit_m, return_inverse=True)[1]
     n_folds = min(_FOLDS, int(unit_m.max()) + 1)
@@ -157,7 +157,7 @@ def calibrated(probe: Probe, calibration: Calibration) -> Probe:
     )
 
 
-def _some_rows(unit_n: Ints, weight_n: Floats, seed: int) -> Ints:
+def some_rows(unit_n: Ints, weight_n: Floats, seed: int) -> Ints:
     """Return all rows with weight, or those of so many units that about `MOST_IMAGES` remain."""
     used = np.flatnonzero(weight_n > 0)
     if used.size <= MOST_IMAGES:

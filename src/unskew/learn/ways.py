@@ -8,7 +8,7 @@ for a way that is better by more than one standard error of the paired differenc
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ from unskew.learn.presets import TAUS, WAYS, Way
 from unskew.records import Floats, Ints
 from unskew.records.clustered_mean import effective_size
 
+WAYS_OF_PROBE = ("auto", *TAUS)
 # Fewer effective images than this judge too roughly to choose by.
 LEAST_ESS = 300.0
 # Where the choice starts, and what is used without one.
@@ -76,9 +77,21 @@ class WayChoice:
         """The position of the dial."""
         return TAUS.get(self.way, START)
 
+    @property
+    def optimism(self) -> float:
+        """How much higher its score is on the images that chose it; 0 where none did."""
+        own = [row.score for row in self.scores if row.way == self.way]
+        return own[0] - self.score if own and self.score is not None else 0.0
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for a file."""
         return {**asdict(self), "tau": self.tau, "scores": [asdict(row) for row in self.scores]}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> WayChoice:
+        """Read what `to_dict` returned."""
+        known = {name: value for name, value in values.items() if name != "tau"}
+        return cls(**{**known, "scores": tuple(WayScore(**row) for row in values["scores"])})
 
 
 def check_way(way: Any, allowed: Sequence[str] = WAYS, *, why: str = "") -> Way:
@@ -124,6 +137,11 @@ class Judged:
     weight: Floats = field(repr=False)
     unit: Ints = field(repr=False)
 
+    @property
+    def start(self) -> float:
+        """Where the choice starts: τ = ½, or the first of other positions."""
+        return START if (self.tau == START).any() else float(self.tau[0])
+
     def by_unit(self, most: int | None = None, seed: int = 0) -> tuple[Floats, Floats]:
         """Sum the weights (U,), and the weights of hits (C, U), over units.
 
@@ -147,28 +165,30 @@ def choose_way(judged: Judged, *, least_ess: float = LEAST_ESS, seed: int = 0) -
     For every τ the ridge with the highest weighted accuracy; then τ = ½, unless another τ is better
     by more than one standard error of the paired difference Σ_i w_i (h_i − h′_i), clustered by
     unit. With fewer than ``least_ess`` effective units nothing is chosen: τ = ½ and the ridge next
-    to 0.01. The score is corrected for the choice by a bootstrap of the units.
+    to 0.01. The score is corrected for the choice by a bootstrap of the units. Where ½ is no
+    candidate, the first τ takes its place.
     """
     weight_u, right_cu = judged.by_unit()
     ess = effective_size(weight_u)
-    if ess < least_ess or not (judged.tau == START).any():
+    if ess < least_ess:
         return _no_choice(judged, right_cu.sum(axis=1), ess, least_ess)
     once_u = np.ones_like(weight_u)
     chosen, rows = _decide(judged, weight_u, right_cu, once_u)
     score = float(right_cu[chosen].sum()) - _optimism(judged, seed)
     row = next(row for row in rows if row.way == way_of(float(judged.tau[chosen])))
-    return WayChoice(row.way, row.ridge, _reason(row, rows), rows, score, ess)
+    return WayChoice(row.way, row.ridge, _reason(row, rows, way_of(judged.start)), rows, score, ess)
 
 
 def _no_choice(judged: Judged, score_c: Floats, ess: float, least_ess: float) -> WayChoice:
-    half = np.flatnonzero(judged.tau == START)
-    distance_h = np.abs(np.log(judged.ridge[half] / DEFAULT_RIDGE))
-    at = int(half[np.nan_to_num(distance_h).argmin()])
+    way, begun = way_of(judged.start), np.flatnonzero(judged.tau == judged.start)
+    at = int(begun[_distance(judged.ridge[begun]).argmin()])
     reason = (
-        f"half, the starting point: the held-out images are worth {ess:.0f} equally weighted ones, "
-        f"and a choice needs {least_ess:.0f}."
+        f"{way}, the starting point: the held-out images are worth {ess:.0f} equally weighted "
+        f"ones, and a choice needs {least_ess:.0f}."
     )
-    return WayChoice("half", _ridge(judged.ridge[at]), reason, (), float(score_c[at]), ess)
+    if begun.size == judged.tau.size:
+        reason = f"{way}: no other way was tried."
+    return WayChoice(way, _ridge(judged.ridge[at]), reason, (), float(score_c[at]), ess)
 
 
 def _decide(
@@ -177,11 +197,13 @@ def _decide(
     """Return the candidate that is chosen, and the best one of every τ; units count ``count_u``."""
     total = float(count_u @ weight_u)
     score_c = right_cu @ count_u / total
+    # Of equal ones, up to rounding, the one next to the ridge that is used without a choice.
+    rank_c = np.lexsort((-_distance(judged.ridge), np.round(score_c, 10))).argsort()
     best = {
-        float(tau): int(max(np.flatnonzero(judged.tau == tau), key=lambda c: score_c[c]))
+        float(tau): int(max(np.flatnonzero(judged.tau == tau), key=lambda c: rank_c[c]))
         for tau in np.unique(judged.tau)
     }
-    start = best[START]
+    start = best[judged.start]
     rows, chosen = [], start
     for tau, at in best.items():
         gain = float(score_c[at] - score_c[start])
@@ -216,24 +238,29 @@ def _optimism(judged: Judged, seed: int) -> float:
     return max(math.sqrt(2.0) * float(np.mean(gaps)), 0.0) if gaps else 0.0
 
 
+def _distance(ridge_c: Floats) -> Floats:
+    """Return how far ridges are from the default; 0 where there is none."""
+    return np.asarray(np.nan_to_num(np.abs(np.log(ridge_c / DEFAULT_RIDGE))))
+
+
 def _ridge(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 
-def _reason(chosen: WayScore, rows: Sequence[WayScore]) -> str:
-    if chosen.way != "half":
+def _reason(chosen: WayScore, rows: Sequence[WayScore], start: Way) -> str:
+    if chosen.way != start:
         return (
             f"{chosen.way}: {_points(chosen.gain)} ± {100 * chosen.stderr:.1f} points better than "
-            "half on held-out images weighted to the target."
+            f"{start} on held-out images weighted to the target."
         )
     others = ", ".join(
         f"{row.way} {_points(row.gain)} ± {100 * row.stderr:.1f}" for row in rows if row != chosen
     )
     return (
-        "half: no other way is better by more than one standard error on held-out images weighted "
-        f"to the target ({others} points)."
+        f"{start}: no other way is better by more than one standard error on held-out images "
+        f"weighted to the target ({others} points)."
         if others
-        else "half: no other way was tried."
+        else f"{start}: no other way was tried."
     )
 
 
