@@ -11,7 +11,7 @@ import numpy as np
 
 import unskew
 from unskew import Pool, Target
-from unskew.learn.probe import fit_probe
+from unskew.learn.probe_grid import tune_probe
 
 FRESH = 40_000
 
@@ -28,10 +28,11 @@ class World:
     label_fresh: Any
 
     def truth(self, weight_n: Any) -> float:
-        """True accuracy on the target of a probe trained on the whole pool with these weights."""
-        label_n = self.pool.frame["label"].to_numpy()
-        probe = fit_probe(self.X, label_n, np.asarray(weight_n), int(self.label_fresh.max()) + 1)
-        return float(np.mean(probe.predict(self.X_fresh) == self.label_fresh))
+        """True accuracy on the target of the probe that is learned from these weights."""
+        label_n, n_classes = self.pool.frame["label"].to_numpy(), int(self.label_fresh.max()) + 1
+        stratum_n = self.pool.source * n_classes + label_n
+        tuned = tune_probe(self.X, label_n, np.asarray(weight_n), n_classes, stratum_n=stratum_n)
+        return float(np.mean(tuned.probe.predict(self.X_fresh) == self.label_fresh))
 
     def true_gain(self) -> float:
         weight_n = unskew.debias(self.pool, self.bias, self.target).weight

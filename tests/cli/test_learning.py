@@ -31,12 +31,24 @@ def test_arms_are_named_with_commas_and_blanks(table: Path, capsys: Captured) ->
     command = ["forecast", str(table), "--arms", " class_balanced , naive,", "--json"]
     assert run_command(command) == 0
     record = json.loads(capsys.readouterr().out)
-    assert [arm["name"] for arm in record["arms"]] == ["naive", "debiased", "class_balanced"]
-    # Both classes equally frequent is what the target asks for, too.
-    assert record["arms"][2]["gain"] == record["arms"][1]["gain"]
+    ways = ["weights", "half", "logit"]
+    names = [arm["name"] for arm in record["arms"]]
+    assert names == ["naive", "debiased", *ways, "class_balanced"]
+    assert record["choice"]["way"] in ways
     error = error_of(["forecast", str(table), "--arms", "naif"], capsys)
     assert error["exit_code"] == 2
     assert error["facts"]["value"] == "naif"
+
+
+def test_a_way_is_asked_for_by_name(table: Path, capsys: Captured) -> None:
+    assert run_command(["forecast", str(table), "--way", "logit", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert [arm["name"] for arm in record["arms"]] == ["naive", "debiased"]
+    assert record["choice"]["way"] == record["arms"][1]["way"] == record["asked_way"] == "logit"
+    for way in ("head", "halve"):
+        error = error_of(["forecast", str(table), "--way", way], capsys)
+        assert error["exit_code"] == 2
+        assert error["facts"]["value"] == way
 
 
 def test_a_rehearsal_is_written_as_it_is_printed(table: Path, capsys: Captured) -> None:

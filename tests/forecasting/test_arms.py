@@ -14,7 +14,7 @@ from raising import refused
 from unskew import Pool, Target
 from unskew.bias import Strata
 from unskew.errors import ConfigError, DataError
-from unskew.forecasting.arms import check_probe_arms, make_arms
+from unskew.forecasting.arms import check_probe_arms, make_arms, make_ways
 from unskew.forecasting.gain import forecast_gain
 from unskew.forecasting.record import Forecast
 from unskew.learn.baselines import BASELINES
@@ -35,10 +35,14 @@ def test_arms_that_are_not_there_and_features_of_the_probe_are_named() -> None:
 def test_arms_baselines_and_arms_of_ones_own(classes: tuple[World, Forecast]) -> None:
     world, forecast = classes
     names = [arm.name for arm in forecast.arms]
-    assert names[:2] == ["naive", "debiased"]
+    assert names[:5] == ["naive", "debiased", "weights", "half", "logit"]
     assert {"subsample", "class_balanced", "logit_adjustment"} <= set(names)
-    # With a uniform target, class-balanced weights are the debiasing weights.
-    assert forecast.arm("class_balanced").accuracy.value == forecast.arm("debiased").accuracy.value
+    # With a uniform target, class-balanced weights are the debiasing weights; these are calibrated,
+    # too.
+    assert (
+        abs(forecast.arm("class_balanced").accuracy.value - forecast.arm("weights").accuracy.value)
+        < 0.02
+    )
     # The offset does the same for a model that is well specified.
     assert (
         abs(
@@ -54,7 +58,11 @@ def test_arms_baselines_and_arms_of_ones_own(classes: tuple[World, Forecast]) ->
         own={"oracle": 7 * unskew.debias(world.pool, world.bias, world.target).weight},
         check=False,
     )
-    assert own.arm("oracle").gain == own.arm("debiased").gain
+    balanced, oracle = forecast.arm("class_balanced"), own.arm("oracle")
+    assert oracle.accuracy.value == pytest.approx(balanced.accuracy.value, abs=1e-9)
+    assert oracle.ridge == balanced.ridge
+    with refused(ConfigError, option="own", value="half"):
+        forecast_world(world, own={"half": np.ones(len(world.pool))})
     with refused(ConfigError, option="target", value="uniform"):
         forecast_world(world, arms=["density_ratio"])
 
@@ -77,10 +85,12 @@ def test_arms_have_the_weights_and_offsets_of_their_makers() -> None:
     pool = Pool.from_arrays(["a", "a", "b", "b"], label=label)
     target = Target.margins({"label": {"cat": 0.4, "dog": 0.6}})
     weights = unskew.debias(pool, Strata("label"), target)
+    label_n = np.array([0, 0, 1, 0])
+    ways = make_ways(["weights", "logit"], weights.weight, label_n, 2, calibrated=True)
     arms, unavailable = make_arms(
         pool,
         target,
-        weights,
+        ways,
         ["cat", "dog"],
         ["naive", "debiased", "logit_adjustment"],
         {"mine": [2.0, 0.0, 1.0, 1.0]},
@@ -88,9 +98,18 @@ def test_arms_have_the_weights_and_offsets_of_their_makers() -> None:
         lenient=False,
     )
     assert not unavailable
-    naive, debiased, adjusted, mine = arms
+    naive, debiased, logit, adjusted, mine = arms
     np.testing.assert_allclose(naive.weight, 0.25)
-    np.testing.assert_allclose(debiased.weight, [0.4 / 3, 0.4 / 3, 0.6, 0.4 / 3])
+    np.testing.assert_allclose(
+        debiased.weight / debiased.weight.sum(), [0.4 / 3, 0.4 / 3, 0.6, 0.4 / 3]
+    )
+    # Weights that follow the label alone: logit adjustment of naive.
+    np.testing.assert_allclose(logit.weight, 1.0)
+    np.testing.assert_allclose(logit.logit_offset, np.log([0.75 / 0.4, 0.25 / 0.6]), rtol=1e-12)
+    # Ways are calibrated by the weights, naive by its own, other arms not at all.
+    np.testing.assert_array_equal(naive.calibrate, naive.weight)
+    np.testing.assert_array_equal(logit.calibrate, weights.weight)
+    assert adjusted.calibrate is mine.calibrate is None
     # τ log(share of the pool/share of the target).
     np.testing.assert_allclose(
         adjusted.logit_offset, 2 * np.log([0.75 / 0.4, 0.25 / 0.6]), rtol=1e-12
@@ -101,10 +120,9 @@ def test_arms_have_the_weights_and_offsets_of_their_makers() -> None:
 
 def test_what_cannot_be_made_is_told_or_refused() -> None:
     pool = Pool.from_arrays(["a", "b"] * 4, label=["cat", "cat", "dog", "dog"] * 2)
-    weights = unskew.debias(pool, Strata("label"), Target.uniform("label"))
 
     def made(asked: list[str], lenient: bool, **options: Any) -> tuple[Any, list[str]]:
-        return make_arms(pool, None, weights, ["cat", "dog"], asked, {}, options, lenient=lenient)
+        return make_arms(pool, None, [], ["cat", "dog"], asked, {}, options, lenient=lenient)
 
     arms, unavailable = made(["naive", "density_ratio"], True)
     assert [arm.name for arm in arms] == ["naive"]
@@ -123,6 +141,5 @@ def test_what_cannot_be_made_is_told_or_refused() -> None:
 @pytest.mark.filterwarnings("ignore::unskew.errors.WeakOverlapWarning")
 def test_weights_of_ones_own_are_one_for_each_image(weight: list[float]) -> None:
     pool = Pool.from_arrays(["a", "a", "b"], label=["cat", "dog", "cat"])
-    weights = unskew.debias(pool, Strata("label"), Target.uniform("label"))
     with refused(DataError, option="own", value="mine", limit=3):
-        make_arms(pool, None, weights, ["cat", "dog"], [], {"mine": weight}, {}, lenient=True)
+        make_arms(pool, None, [], ["cat", "dog"], [], {"mine": weight}, {}, lenient=True)

@@ -4,6 +4,8 @@ learning curve.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,11 +17,10 @@ from raising import refused
 from unskew.errors import ConfigError
 from unskew.forecasting.cross_fitting import (
     Deal,
-    EstimatorLearner,
     Hits,
     ProbeArm,
-    ProbeLearner,
-    cross_fit_arm,
+    arms_by_fit,
+    calibrated_hits,
     cross_fit_arms,
     curve_factor,
     curve_factor_error,
@@ -28,6 +29,15 @@ from unskew.forecasting.cross_fitting import (
     merge_copies,
     training_variance,
 )
+from unskew.forecasting.learners import EstimatorLearner, Learner, ProbeLearner
+from unskew.learn.probe import Probe
+
+
+def _hits(
+    arm: ProbeArm, X_nd: Any, label_n: Any, n_classes: int, deal: Deal, learner: Learner
+) -> Hits:
+    unit_n = np.arange(label_n.size)
+    return cross_fit_arms([arm], X_nd, label_n, unit_n, n_classes, deal, learner)[arm.name]
 
 
 @settings(max_examples=50)
@@ -102,12 +112,12 @@ def test_a_probe_and_the_same_classifier_of_scikit_learn_hit_alike() -> None:
     label_n = rng.integers(0, 3, 300)
     X_nd = rng.standard_normal((300, 4)) + 2 * rng.standard_normal((3, 4))[label_n]
     deal = deal_halves(np.arange(300), label_n, 3, 0, np.arange(300))
-    arm = ProbeArm("own", rng.gamma(1.0, size=300), np.array([0.0, 1.0, 0.0]))
+    arm = ProbeArm("own", rng.gamma(1.0, size=300), np.array([0.0, 1.0, 0.0]), ridge=1.0)
     # fit_positive_rows hands on weights of mean 1, so that C is relative to the number of images;
     # both halves and folds have other numbers.
-    probe = cross_fit_arm(arm, X_nd, label_n, 3, deal, ProbeLearner(ridge=1.0, tol=1e-8))
+    probe = _hits(arm, X_nd, label_n, 3, deal, ProbeLearner(tol=1e-8))
     assert probe.full.mean() > 0.6
-    other = cross_fit_arm(
+    other = _hits(
         arm, X_nd, label_n, 3, deal, EstimatorLearner(LogisticRegression(C=1 / 200, tol=1e-8))
     )
     assert np.mean(probe.full == other.full) > 0.99
@@ -135,16 +145,16 @@ def test_merged_copies_change_no_hit(seed: int) -> None:
     unit_n = np.unique(image_n, return_inverse=True)[1]
     deal = deal_halves(unit_n, label_n, 3, seed, np.arange(150))
     arms = [
-        ProbeArm("naive", np.ones(150)),
-        ProbeArm("own", rng.gamma(1.0, size=150), np.array([0.0, 0.3])),
+        ProbeArm("naive", np.ones(150), ridge=0.1),
+        ProbeArm("own", rng.gamma(1.0, size=150), np.array([0.0, 0.3]), ridge=0.1),
     ]
     for learner in (
-        ProbeLearner(0.1, 1e-10),
+        ProbeLearner(1e-10),
         EstimatorLearner(DecisionTreeClassifier(min_samples_leaf=5, random_state=0)),
     ):
         found = cross_fit_arms(arms, X_nd, label_n, unit_n, 2, deal, learner)
         for arm in arms:
-            plain = cross_fit_arm(arm, X_nd, label_n, 2, deal, learner)
+            plain = _hits(arm, X_nd, label_n, 2, deal, learner)
             for name in ("full", "half", "split"):
                 np.testing.assert_array_equal(getattr(found[arm.name], name), getattr(plain, name))
 
@@ -156,10 +166,10 @@ def test_nothing_to_learn_from_is_never_right_and_one_class_is_all_there_is() ->
     for learner in (ProbeLearner(), EstimatorLearner(DecisionTreeClassifier())):
         only = np.zeros(40)
         only[np.flatnonzero(deal.fold == 0)] = 1.0
-        hits = cross_fit_arm(ProbeArm("one fold", only), X_nd, label_n, 2, deal, learner)
+        hits = _hits(ProbeArm("one fold", only), X_nd, label_n, 2, deal, learner)
         assert not hits.full[deal.fold == 0].any()
         assert hits.full[deal.fold == 1].all()
-        hits = cross_fit_arm(
+        hits = _hits(
             ProbeArm("one class", (label_n == 1).astype(float)), X_nd, label_n, 2, deal, learner
         )
         np.testing.assert_array_equal(hits.full, label_n)
@@ -186,3 +196,69 @@ def test_training_variance_is_that_of_accuracies_that_vary_with_the_halves() -> 
     noisy = Hits(np.ones(n), np.ones(n), rng.choice([-1.0, 0.0, 1.0], n))
     assert training_variance(noisy, weight_n, deal) > 0
     assert training_variance(Hits(np.ones(n), np.ones(n), np.zeros(n)), weight_n, deal) == 0.0
+
+
+class _Counted(ProbeLearner):
+    fits = 0
+
+    def train(self, *args: Any, **options: Any) -> Probe:
+        type(self).fits += 1
+        return super().train(*args, **options)
+
+
+def test_arms_of_proportional_weights_share_their_fits() -> None:
+    rng = np.random.default_rng(0)
+    label_n = rng.integers(0, 2, 60)
+    X_nd = rng.standard_normal((60, 2)) + label_n[:, None]
+    deal = deal_halves(np.arange(60), label_n, 2, 0, np.arange(60))
+    arms = [
+        ProbeArm("naive", np.full(60, 1 / 60)),
+        ProbeArm("logit", np.ones(60), np.array([0.5, -0.5])),
+        ProbeArm("other", np.ones(60), ridge=0.5),
+    ]
+    assert [[arm.name for arm in group] for group in arms_by_fit(arms)] == [
+        ["naive", "logit"],
+        ["other"],
+    ]
+    learner, told = _Counted(), []
+    hits = cross_fit_arms(arms, X_nd, label_n, np.arange(60), 2, deal, learner, told.append)
+    assert _Counted.fits == 2 * 3 * 2
+    assert sum(told) == 3 * 3 * 2
+    for arm in arms:
+        alone = _hits(arm, X_nd, label_n, 2, deal, ProbeLearner())
+        np.testing.assert_array_equal(hits[arm.name].full, alone.full)
+        np.testing.assert_array_equal(hits[arm.name].half, alone.half)
+
+
+def test_no_image_is_judged_by_a_calibration_that_has_seen_it() -> None:
+    """With the other label everywhere in a fold, its hits are misses: its own labels have no say in
+    what is predicted there.
+    """
+    rng = np.random.default_rng(0)
+    label_n = (rng.random(400) < 0.3) * 1
+    logit_nm = rng.standard_normal((400, 2)).astype(np.float32)
+    deal = deal_halves(np.arange(400), label_n, 4, 0, np.arange(400))
+    arm = ProbeArm("half", np.ones(400), calibrate=np.ones(400))
+    own = deal.fold == 1
+    for within in (None, 0, 1):
+        hit_n = calibrated_hits(arm, logit_nm, label_n, np.arange(400), deal, within)
+        flipped_n = np.where(own, 1 - label_n, label_n)
+        other_n = calibrated_hits(arm, logit_nm, flipped_n, np.arange(400), deal, within)
+        np.testing.assert_array_equal(other_n[own], 1 - hit_n[own])
+
+
+def test_class_biases_are_fitted_to_the_weights_that_calibrate() -> None:
+    """Logits for equally frequent classes; the target has nine of ten of the second one."""
+    rng = np.random.default_rng(0)
+    label_n = rng.integers(0, 2, 4000)
+    x_n = rng.standard_normal(4000) + label_n
+    logit_nm = np.column_stack([np.zeros(4000), x_n - 0.5]).astype(np.float32)
+    logit_nm[:7] = np.nan
+    deal = deal_halves(np.arange(4000), label_n, 2, 0, np.arange(4000))
+    target_n = np.where(label_n == 1, 0.9, 0.1)
+    arm = ProbeArm("half", np.ones(4000), calibrate=target_n)
+    hit_n = calibrated_hits(arm, logit_nm, label_n, np.arange(4000), deal, None)
+    best_n = (x_n - 0.5 + np.log(9) > 0) == label_n
+    # What nothing has predicted is never right.
+    assert not hit_n[:7].any()
+    assert np.average(hit_n == best_n, weights=target_n) > 0.97

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import unskew
@@ -239,6 +241,39 @@ def test_any_classifier_of_scikit_learn(classes: tuple[World, Forecast]) -> None
     assert "LogisticRegression" in other.recommendation
 
 
+def test_a_way_that_is_asked_for_is_that_of_debiased_and_no_other_is_trained(
+    classes: tuple[World, Forecast],
+) -> None:
+    world, forecast = classes
+    for way in ("weights", "logit"):
+        asked = forecast_world(world, way=way, check=False)
+        assert [arm.name for arm in asked.arms] == ["naive", "debiased"]
+        assert asked.choice.way == asked.arm("debiased").way == way
+        assert asked.arm("debiased").held_out == forecast.arm(way).held_out
+        assert asked.arm("naive").accuracy == forecast.arm("naive").accuracy
+    with refused(ConfigError, option="way", value="head"):
+        forecast_world(world, way="head")
+    with refused(ConfigError, option="ridge", value=-1):
+        forecast_world(world, ridge=-1)
+
+
+def test_the_ways_of_a_classifier_are_compared_and_without_probabilities_there_is_one(
+    classes: tuple[World, Forecast],
+) -> None:
+    world = classes[0]
+    other = forecast_world(world, learner=GaussianNB(), check=False)
+    names = ["naive", "debiased", "weights", "half", "logit"]
+    assert [arm.name for arm in other.arms] == names
+    assert all(arm.ridge is None for arm in other.arms)
+    assert other.arm("debiased").held_out == other.arm(other.choice.way).held_out
+    machine = forecast_world(world, learner=LinearSVC(), check=False)
+    assert [arm.name for arm in machine.arms] == ["naive", "debiased"]
+    assert machine.choice.way == "weights"
+    assert any("predict_proba" in note for note in machine.notes)
+    with refused(ConfigError, option="way", value="half"):
+        forecast_world(world, learner=LinearSVC(), way="half")
+
+
 def test_what_cannot_be_forecast_is_named(classes: tuple[World, Forecast]) -> None:
     world = classes[0]
     pool, bias, target = world.pool, world.bias, world.target
@@ -296,8 +331,6 @@ def test_it_takes_minutes_at_most_on_an_embedding_of_fifty_thousand() -> None:
 
 def test_the_objection_does_not_depend_on_the_learner() -> None:
     """Features of different units: what `check_fit` looks at is scaled, whoever learns."""
-    from sklearn.naive_bayes import GaussianNB
-
     world = class_world([400, 200], seed=7)
     rng = np.random.default_rng(0)
     pool = world.pool.with_columns(

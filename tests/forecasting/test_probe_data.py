@@ -13,7 +13,6 @@ from unskew import Pool
 from unskew.errors import ConfigError, DataError
 from unskew.forecasting.gain import forecast_gain
 from unskew.forecasting.probe_data import (
-    find_learner,
     fitting_scale,
     gather_probe_data,
     read_classes,
@@ -121,10 +120,3 @@ def test_whole_numbers_are_read_exactly_and_images_as_rows() -> None:
     pool = pool.with_columns({"flat": ["same"] * 4})
     with refused(DataError, columns=["flat"]):
         gather_probe_data(pool, ["flat"], scaling=None, keep_copies_together=None)
-
-
-def test_the_learner_is_the_probe_or_the_classifier_by_its_name() -> None:
-    from sklearn.naive_bayes import GaussianNB
-
-    assert find_learner(None, 0.1)[1] == "a linear probe"
-    assert find_learner(GaussianNB(), 0.1)[1] == "GaussianNB"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,10 +12,13 @@ import scipy.stats
 
 import unskew
 from forecast_worlds import World
+from forecasting.forecasts import forecast_world
 from raising import refused
 from unskew.errors import DataError
+from unskew.forecasting.cross_fitting import Hits, deal_halves
 from unskew.forecasting.record import (
     Forecast,
+    HitJudge,
     bounded,
     class_accuracies,
     finite,
@@ -28,12 +32,15 @@ from worlds_forecast import share_coverage
 
 
 def test_what_a_forecast_says_of_classes_and_cost(classes: tuple[World, Forecast]) -> None:
-    world, forecast = classes
+    world, chosen = classes
+    # With nothing chosen, nothing is taken off for it.
+    forecast = forecast_world(world, arms="all", way="half", ridge=0.01, check=False)
     weights = unskew.debias(world.pool, world.bias, world.target)
     assert forecast.ess == pytest.approx(weights.ess)
     assert forecast.design_effect == pytest.approx(len(world.pool) / weights.ess)
     np.testing.assert_allclose(list(forecast.class_share.values()), 0.25)
     for arm in forecast.arms:
+        assert (arm.way, arm.ridge) == ("half" if arm.name == "debiased" else None, 0.01)
         mean = sum(0.25 * each.value for each in arm.by_class.values())
         # The target's classes are equally likely, so the accuracy is the mean over classes (where
         # none was cut off at 0 or 1).
@@ -41,6 +48,43 @@ def test_what_a_forecast_says_of_classes_and_cost(classes: tuple[World, Forecast
         assert arm.worst.value == min(each.value for each in arm.by_class.values())
     assert list(forecast.class_ess) == ["0", "1", "2", "3"]
     assert forecast.class_ess["3"] == pytest.approx(np.sum(world.pool.frame["label"] == 3))
+    assert chosen.class_ess == forecast.class_ess
+
+
+def test_what_the_choice_flatters_is_taken_off_and_counts_as_an_error() -> None:
+    rng = np.random.default_rng(0)
+    full_n, half_n = ((rng.random(500) < 0.7) * 1.0 for _ in range(2))
+    hits = Hits(full_n, half_n, np.zeros(500))
+    label_n, unit_n, weight_n = np.zeros(500, dtype=np.int64), np.arange(500), np.full(500, 0.002)
+    deal = deal_halves(unit_n, label_n, 5, 0, unit_n)
+    judge = HitJudge(
+        weight_n,
+        lambda value_n: plain_mean(weight_n, value_n, unit_n),
+        label_n,
+        ["a"],
+        unit_n,
+        deal,
+    )
+    plain, corrected = judge.accuracy(hits), judge.accuracy(replace(hits, optimism=0.01))
+    assert corrected.value == pytest.approx(plain.value - 0.01)
+    assert corrected.stderr == pytest.approx(math.hypot(plain.stderr, 0.01))
+    assert np.mean(corrected.interval) == pytest.approx(corrected.value)
+    # The same models, one of them chosen from more: no difference.
+    assert judge.accuracy(hits.minus(replace(hits, optimism=0.01))).value == 0.0
+
+
+def test_the_way_and_why_it_was_chosen_are_in_the_record(classes: tuple[World, Forecast]) -> None:
+    forecast = classes[1]
+    plain = forecast.to_dict()
+    debiased, chosen = forecast.arm("debiased"), forecast.arm(forecast.choice.way)
+    assert (debiased.way, debiased.ridge) == (forecast.choice.way, forecast.choice.ridge)
+    assert (chosen.held_out, chosen.ridge) == (debiased.held_out, debiased.ridge)
+    assert plain["choice"]["way"] == forecast.choice.way
+    assert plain["choice"]["reason"] in str(forecast)
+    assert [row["way"] for row in plain["choice"]["scores"]] == ["weights", "half", "logit"]
+    table = forecast.table().set_index("arm")
+    assert table.loc["debiased", "way"] == forecast.choice.way
+    assert table.loc["weights", "ridge"] == forecast.arm("weights").ridge
 
 
 def test_records_are_plain_and_printable(classes: tuple[World, Forecast]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
 
 import unskew
 from forecast_worlds import class_world, label_of, tilt_world
@@ -219,3 +220,21 @@ def test_what_cannot_be_rehearsed_is_named(rehearsed: tuple[Pool, Rehearsal]) ->
         each.reached
         for each in unskew.rehearse(pool, Subpopulation(queries), features=["x"]).sources
     )
+
+
+def test_debiased_models_are_those_of_the_way(rehearsed: tuple[Pool, Rehearsal]) -> None:
+    """Half and a ridge of 0.01, unless others are asked for; without probabilities, weights."""
+    pool, rehearsal = rehearsed
+
+    def gains(**options: Any) -> list[float]:
+        again = rehearse(pool, Strata("label"), features=["x"], scaling="none", folds=3, **options)
+        return [each.true_gain.value for each in again.sources]  # type: ignore[union-attr]
+
+    found = [each.true_gain.value for each in rehearsal.sources]  # type: ignore[union-attr]
+    assert gains(way="half", ridge=0.01) == found
+    assert gains(way="weights") != found
+    machine = LinearSVC()
+    assert gains(learner=machine) == gains(learner=machine, way="weights")
+    for way, learner in (("head", None), ("half", machine)):
+        with refused(ConfigError, option="way", value=way):
+            gains(way=way, learner=learner)

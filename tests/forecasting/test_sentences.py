@@ -141,7 +141,7 @@ def test_the_lines_hold_every_arm_and_its_numbers(classes: tuple[World, Forecast
         assert line.split()[0] == arm.name
         low, high = (100 * bound for bound in arm.accuracy.interval)
         assert f"{low:.1f} – {high:5.1f}" in line
-        assert line.split()[-1] == f"{arm.ess:,.0f}"
+        assert line.split()[-2:] == [f"{arm.ess:,.0f}", f"{arm.ridge:g}"]
     assert lines[-len(forecast.notes) :] == [f"Note: {note}" for note in forecast.notes]
     unreliable = replace(forecast, pareto_k=0.93, ess_units=12.0)
     text = str(unreliable)

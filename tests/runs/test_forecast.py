@@ -75,7 +75,7 @@ def test_with_the_weights_before_them_and_after_them_gives_the_same_panel(folder
     assert _weigh(folder, "--forecast") == 0
     together = _summary(folder).forecast
     assert together is not None
-    assert [arm.name for arm in together.arms] == ["naive", "debiased"]
+    assert [arm.name for arm in together.arms][:2] == ["naive", "debiased"]
     assert (folder / "out" / "forecast.json").is_file()
     for file in (folder / "out").iterdir():
         file.unlink()
@@ -125,7 +125,8 @@ def test_the_configuration_can_ask_for_it_and_the_command_line_go_before(folder:
 
 def test_verify_makes_it_again(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _weigh(folder) == 0
-    assert _forecast(folder, "--arms", "all", "--learner", "sklearn.naive_bayes:GaussianNB") == 0
+    learner = ("--learner", "sklearn.naive_bayes:GaussianNB", "--way", "logit")
+    assert _forecast(folder, "--arms", "all", *learner) == 0
     assert run_command(["verify", str(folder / "out"), "--quiet"]) == 0
     report = folder / "out" / "report.json"
     plain = json.loads(report.read_text(encoding="utf-8"))

@@ -1,13 +1,19 @@
-"""Which numbers a probe learns from."""
+"""Which numbers a probe learns from, and in which way."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
 import pandas as pd
+import pytest
+
+import unskew
+from forecast_worlds import class_world
 
 
 def test_the_probe_reads_the_representation_that_says_most() -> None:
-    from types import SimpleNamespace
-
     from unskew.runs.forecast import probe_features
 
     columns = {
@@ -28,3 +34,46 @@ def test_the_probe_reads_the_representation_that_says_most() -> None:
     assert features("brightness", "my:pixels") == [f"pixels_{i}" for i in range(9)]
     assert features("brightness") == ["brightness"]
     assert features() == list(columns)
+
+
+@pytest.mark.parametrize(
+    ("of_settings", "asked", "shown"),
+    [
+        ({}, None, ["naive", "debiased", "weights", "half", "logit"]),
+        ({"way": "logit"}, None, ["naive", "debiased"]),
+        ({"way": "logit"}, "auto", ["naive", "debiased", "weights", "half", "logit"]),
+        ({"way": "head"}, None, ["naive", "debiased", "weights", "half", "logit"]),
+    ],
+)
+def test_the_way_and_the_ridge_are_those_of_learn(
+    of_settings: dict[str, str], asked: Any, shown: list[str]
+) -> None:
+    from unskew.runs.forecast import forecast_inputs, rehearse_inputs
+
+    world = class_world([300, 100], seed=0)
+    config = SimpleNamespace(
+        represent=SimpleNamespace(features=[]),
+        learn=SimpleNamespace(ridge=0.2, **of_settings),
+        engine=SimpleNamespace(seed=0),
+        solve=SimpleNamespace(settings=dict, max_uncovered=0.2),
+    )
+    inputs: Any = SimpleNamespace(
+        pool=world.pool, bias=world.bias, target=world.target, config=config
+    )
+    forecast = forecast_inputs(inputs, ["naive"], way=asked, progress=False)
+    assert [arm.name for arm in forecast.arms] == shown
+    assert {arm.ridge for arm in forecast.arms} == {0.2}
+    # A probe has no network whose head could be refitted.
+    assert any("head" in note for note in forecast.notes) == (of_settings == {"way": "head"})
+    if asked is None:
+        way = "logit" if of_settings == {"way": "logit"} else "half"
+        rehearsal = rehearse_inputs(inputs, progress=False)
+        own = unskew.rehearse(
+            world.pool,
+            world.bias,
+            world.target,
+            features=["x"],
+            way=way,
+            ridge=0.2,  # type: ignore[arg-type]
+        )
+        np.testing.assert_equal(rehearsal.to_dict(), own.to_dict())

@@ -24,7 +24,9 @@ def walk_through(
     """Run every step in a folder; return what `unskew demo --json` prints."""
     configuration, results = demo.prepare_demo(output), output / "results"
     weigh = f"unskew weigh {configuration} -o {results}"
-    forecast = f"unskew forecast {configuration} --learner {demo.LEARNER} -o {results}"
+    forecast = (
+        f"unskew forecast {configuration} --learner {demo.LEARNER} --way weights -o {results}"
+    )
 
     terminal.print_heading(
         console, f"unskew describe {' '.join(str(output / name) for name in demo.CAMERAS)}"
@@ -44,7 +46,7 @@ def walk_through(
     terminal.print_heading(console, forecast)
     arms = ["naive", "debiased"]
     prediction, record = forecast_record(
-        done.inputs, arms, demo.LEARNER, command=forecast, progress=progress
+        done.inputs, arms, demo.LEARNER, "weights", command=forecast, progress=progress
     )
     write_forecast(record, results)
     terminal.print_paragraph(console, "\n".join(prediction.lines()))

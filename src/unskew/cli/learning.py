@@ -34,6 +34,14 @@ def predict_gain(
             "--learner", help="A scikit-learn classifier as module:name. Default: a linear probe."
         ),
     ] = None,
+    way: Annotated[
+        str | None,
+        typer.Option(
+            "--way",
+            help="How debiased learns from the weights: weights, half, logit, or auto, the best of "
+            "them. Default: way of [learn].",
+        ),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -54,6 +62,7 @@ def predict_gain(
     shows the forecast from then on.
     """
     from unskew.cli import terminal
+    from unskew.learn.ways import check_way
     from unskew.runs.forecast import forecast_record, write_forecast
     from unskew.runs.inputs import load_config, read_inputs
 
@@ -63,7 +72,12 @@ def predict_gain(
         inputs = read_inputs(config, progress=bar)
         named = [name.strip() for name in arms.split(",") if name.strip()]
         forecast, record = forecast_record(
-            inputs, named, learner, command=written_command(), progress=bar
+            inputs,
+            named,
+            learner,
+            None if way is None else check_way(way),
+            command=written_command(),
+            progress=bar,
         )
         page = None if output is None else write_forecast(record, output)
     if as_json:

@@ -1,8 +1,9 @@
-"""The arms of a forecast: naive, debiased, baselines, and the user's own."""
+"""The arms of a forecast: naive, the ways of the debiasing weights, baselines, the user's own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ from unskew.errors import ConfigError, DataError, UnskewError, did_you_mean
 from unskew.forecasting.cross_fitting import ProbeArm
 from unskew.learn.baseline_record import Baseline
 from unskew.learn.baselines import BASELINES, make_baseline
+from unskew.learn.dial import turn_dial
+from unskew.learn.presets import TAUS, WAYS, Way
 from unskew.learn.sklearn_fit import offset_of
-from unskew.records import Pool, Target, Weights
+from unskew.records import Floats, Ints, Pool, Target
 
 
 def check_probe_arms(arms: Sequence[str], own: Mapping[str, npt.ArrayLike]) -> list[str]:
@@ -29,7 +32,7 @@ def check_probe_arms(arms: Sequence[str], own: Mapping[str, npt.ArrayLike]) -> l
                 value=name,
                 allowed=list(known),
             )
-    taken = [name for name in own if name in known]
+    taken = [name for name in own if name in (*known, *WAYS)]
     if taken:
         raise ConfigError(
             f"an arm of your own cannot be called {taken[0]!r}, which is a built-in arm; give it "
@@ -40,10 +43,29 @@ def check_probe_arms(arms: Sequence[str], own: Mapping[str, npt.ArrayLike]) -> l
     return list(dict.fromkeys(["naive", "debiased", *(BASELINES if "all" in asked else asked)]))
 
 
+def make_ways(
+    ways: Sequence[Way], weight_n: Floats, label_n: Ints, n_classes: int, *, calibrated: bool
+) -> list[ProbeArm]:
+    """Return an arm for each way to learn from the debiasing weights, of the way's name."""
+    arms = []
+    for way in ways:
+        dialled = turn_dial(weight_n, label_n, n_classes, TAUS[way])
+        arms.append(
+            ProbeArm(
+                way,
+                dialled.weight,
+                dialled.logit_shift if dialled.shifts else None,
+                way=way,
+                calibrate=weight_n if calibrated else None,
+            )
+        )
+    return arms
+
+
 def make_arms(
     pool: Pool,
     target: Target | None,
-    weights: Weights,
+    ways: Sequence[ProbeArm],
     classes: Sequence[str],
     asked: Sequence[str],
     own: Mapping[str, npt.ArrayLike],
@@ -53,16 +75,21 @@ def make_arms(
 ) -> tuple[list[ProbeArm], list[str]]:
     """Return the arms that can be made, and sentences on those that cannot.
 
-    Unless ``lenient`` ("all" were asked for), one that cannot be made is an error.
+    In place of "debiased" there are the ``ways``. Naive knows of no target: where they are
+    calibrated it is by its own weights. Unless ``lenient`` ("all" were asked for), one that cannot
+    be made is an error.
     """
-    made, unavailable = [], []
+    made: list[ProbeArm] = []
+    unavailable: list[str] = []
     for name in asked:
         if name == "debiased":
-            made.append(ProbeArm(name, weights.weight))
+            made.extend(ways)
             continue
         try:
             baseline = make_baseline(name, pool, target, **options.get(name, {}))
-            made.append(_baseline_arm(baseline, classes))
+            arm = _baseline_arm(baseline, classes)
+            calibrated = name == "naive" and any(way.calibrate is not None for way in ways)
+            made.append(replace(arm, calibrate=arm.weight) if calibrated else arm)
         except UnskewError as error:
             if name in options or not lenient:
                 raise

@@ -17,133 +17,74 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConfigError
-from unskew.learn.probe import Probe, fit_probe
-from unskew.learn.sklearn_fit import fit_positive_rows
+from unskew.forecasting.learners import Learner, TrainedProbe
+from unskew.learn.calibration import fit_calibration
+from unskew.learn.presets import Way
+from unskew.learn.probe import Probe
 from unskew.records import Floats, Ints
 from unskew.splits.folds import deal_folds
 
 # Rows compared at a time, so that memory does not grow with the pool.
 _ROWS = 4096
-
-
-class TrainedProbe(Protocol):
-    """A model that predicts a class, as a code, for every image."""
-
-    def predict(self, X_nd: npt.NDArray[Any], logit_offset: Floats | None = None) -> Ints:
-        """Return the (n,) class of every image, after subtracting the offset from the logits."""
-        ...
-
-
-class Learner(Protocol):
-    """What is trained: the probe, or any scikit-learn classifier.
-
-    ``adds_weights``: whether an image twice is the same as once with the sum of the weights; then
-    copies cost nothing.
-    """
-
-    adds_weights: ClassVar[bool]
-
-    def train(
-        self,
-        X_nd: npt.NDArray[Any],
-        label_n: Ints,
-        weight_n: Floats,
-        n_classes: int,
-        start: Any = None,
-    ) -> TrainedProbe:
-        """Train on (n, d) features with weights; ``start`` is a model to start from."""
-        ...
-
-
-@dataclass(frozen=True)
-class ProbeLearner:
-    """The linear probe (`fit_probe`)."""
-
-    ridge: float = 3e-3
-    # Closer to the minimum hardly a prediction changes.
-    tol: float = 1e-4
-    adds_weights: ClassVar[bool] = True
-
-    def train(
-        self,
-        X_nd: npt.NDArray[Any],
-        label_n: Ints,
-        weight_n: Floats,
-        n_classes: int,
-        start: Any = None,
-    ) -> TrainedProbe:
-        begin = start if isinstance(start, Probe) else None
-        return fit_probe(
-            X_nd, label_n, weight_n, n_classes, ridge=self.ridge, tol=self.tol, start=begin
-        )
-
-
-@dataclass(frozen=True)
-class EstimatorLearner:
-    """Clones of a scikit-learn classifier, fitted with weights."""
-
-    estimator: Any
-    # A tree that wants so many images in a leaf counts rows.
-    adds_weights: ClassVar[bool] = False
-
-    def train(
-        self,
-        X_nd: npt.NDArray[Any],
-        label_n: Ints,
-        weight_n: Floats,
-        n_classes: int,
-        start: Any = None,
-    ) -> TrainedProbe:
-        seen = np.unique(label_n[weight_n > 0])
-        if seen.size == 1:
-            return _Constant(int(seen[0]))
-        return _TrainedEstimator(fit_positive_rows(self.estimator, X_nd, label_n, weight_n))
-
-
-@dataclass(frozen=True)
-class _Constant:
-    """A model that learned from one class alone."""
-
-    code: int
-
-    def predict(self, X_nd: npt.NDArray[Any], logit_offset: Floats | None = None) -> Ints:
-        return np.full(len(X_nd), self.code, dtype=np.int64)
-
-
-@dataclass(frozen=True, eq=False)
-class _TrainedEstimator:
-    fitted: Any
-
-    def predict(self, X_nd: npt.NDArray[Any], logit_offset: Floats | None = None) -> Ints:
-        if logit_offset is None:
-            return np.asarray(self.fitted.predict(X_nd), dtype=np.int64)
-        if not hasattr(self.fitted, "predict_proba"):
-            raise ConfigError(
-                f"logit adjustment needs predict_proba, which {type(self.fitted).__name__} does "
-                "not have.",
-                option="learner",
-                value=type(self.fitted).__name__,
-            )
-        class_m = np.asarray(self.fitted.classes_, dtype=np.int64)
-        with np.errstate(divide="ignore"):
-            logit_nm = np.log(self.fitted.predict_proba(X_nd)) - logit_offset[class_m]
-        return np.asarray(class_m[logit_nm.argmax(axis=1)])
+# Weights that differ by no more than this, relative to their mean, give the same model.
+_SAME = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class ProbeArm:
-    """One way to learn from the pool: image weights, and class offsets for logit adjustment."""
+    """One way to learn from the pool.
+
+    Attributes
+    ----------
+    name : of the arm.
+    weight : (n,) of the images in training.
+    logit_offset : (M,) subtracted from the logits when predicting; None: nothing.
+    ridge : of a probe.
+    way : how the debiasing weights are learned from; None for other arms.
+    calibrate : (n,) weights of held-out images, on which a probe's temperature and class biases are
+        fitted (`fit_calibration`); None: they are not.
+    """
 
     name: str
     weight: Floats = field(repr=False)
     logit_offset: Floats | None = field(repr=False, default=None)
+    ridge: float | None = None
+    way: Way | None = None
+    calibrate: Floats | None = field(repr=False, default=None)
+
+    def merge(self, row_n: Ints) -> ProbeArm:
+        """Add up the weights of the images that ``row_n`` (n,) makes one row."""
+        weight_m, calibrate_m = (
+            None if values is None else np.bincount(row_n, weights=values).astype(np.float64)
+            for values in (self.weight, self.calibrate)
+        )
+        assert weight_m is not None
+        return replace(self, weight=weight_m, calibrate=calibrate_m)
+
+
+def arms_by_fit(arms: Sequence[ProbeArm]) -> list[list[ProbeArm]]:
+    """Put arms together whose weights are proportional and ridges equal: their fits are the same.
+
+    With sources that differ in their classes alone "logit" has the weights of naive.
+    """
+    groups: list[list[ProbeArm]] = []
+    for arm in arms:
+        share_n = arm.weight / arm.weight.mean()
+        for group in groups:
+            other_n = group[0].weight / group[0].weight.mean()
+            if arm.ridge == group[0].ridge and np.abs(share_n - other_n).max() <= _SAME:
+                group.append(arm)
+                break
+        else:
+            groups.append([arm])
+    return groups
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,19 +97,27 @@ class Hits:
     half : (n,) 1, ½ or 0, the mean over two models, each trained on one half of those.
     split : (n,) 1, 0 or −1, the difference of these two: how much it matters on which images a
         model was trained.
+    optimism : how much higher the weighted mean of ``full`` is expected to be because ridge or way
+        were chosen on these images.
     """
 
     full: Floats = field(repr=False)
     half: Floats = field(repr=False)
     split: Floats = field(repr=False)
+    optimism: float = 0.0
 
     def minus(self, other: Hits) -> Hits:
         """Subtract another arm, image by image."""
-        return Hits(self.full - other.full, self.half - other.half, self.split - other.split)
+        return Hits(
+            self.full - other.full,
+            self.half - other.half,
+            self.split - other.split,
+            self.optimism - other.optimism,
+        )
 
     def take(self, row_n: Ints) -> Hits:
         """Return those of these rows."""
-        return Hits(self.full[row_n], self.half[row_n], self.split[row_n])
+        return Hits(self.full[row_n], self.half[row_n], self.split[row_n], self.optimism)
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,11 +151,8 @@ def deal_halves(unit_n: Ints, stratum_n: Ints, n_folds: int, seed: int, order_n:
     Stratum after stratum, so that all folds are alike. ``order_n`` has the images in an order of
     their own (by id), so that the order of the rows does not matter.
     """
-    _, unit_m = np.unique(unit_n[order_n], return_index=True)
-    # Units are numbered by their first image in that order, whatever numbers they came with.
-    rank_m = np.argsort(np.argsort(unit_m))
-    own_n = rank_m[np.unique(unit_n[order_n], return_inverse=True)[1]]
-    n_units = unit_m.size
+    own_n = number_units(unit_n[order_n])
+    n_units = int(own_n.max()) + 1
     if n_folds < 2 or 2 * n_folds > n_units:
         raise ConfigError(
             "folds is the number of parts that are left out in turn, at least 2, each with two "
@@ -223,6 +169,12 @@ def deal_halves(unit_n: Ints, stratum_n: Ints, n_folds: int, seed: int, order_n:
     swapped_n = part_n // n_folds if n_folds % 2 == 0 else np.zeros_like(part_n)
     swap_ff = np.random.default_rng(seed).integers(0, 2, (n_folds, n_folds))
     return Deal(part_n % n_folds, (part_n + swapped_n) % 2, swap_ff, n_folds)
+
+
+def number_units(unit_n: Ints) -> Ints:
+    """Give units new numbers, in the order of their first images."""
+    _, first_u, code_n = np.unique(unit_n, return_index=True, return_inverse=True)
+    return np.asarray(np.argsort(np.argsort(first_u))[code_n], dtype=np.int64)
 
 
 def merge_copies(X_nd: npt.NDArray[Any], label_n: Ints, unit_n: Ints) -> tuple[Ints, Ints]:
@@ -252,62 +204,94 @@ def cross_fit_arms(
     learner: Learner,
     advance: Callable[[int], None] = lambda count: None,
 ) -> dict[str, Hits]:
-    """Cross-fit every arm by `cross_fit_arm`, and return its hits by name.
+    """Cross-fit every arm, and return its hits by name: 3 k fits for arms of the same weights.
 
     Where weights add up, copies of an image are one row with the sum of their weights.
     """
-    kept, row_n = (
-        merge_copies(X_nd, label_n, unit_n)
-        if learner.adds_weights
-        else (np.arange(label_n.size), np.arange(label_n.size))
-    )
-    if kept.size == label_n.size:
-        return {
-            arm.name: cross_fit_arm(arm, X_nd, label_n, n_classes, deal, learner, advance)
-            for arm in arms
-        }
-    X_md, label_m, deal_m = X_nd[kept], label_n[kept], deal.take(kept)
-    merged = [
-        ProbeArm(
-            arm.name, np.bincount(row_n, weights=arm.weight).astype(np.float64), arm.logit_offset
-        )
-        for arm in arms
-    ]
-    return {
-        arm.name: cross_fit_arm(arm, X_md, label_m, n_classes, deal_m, learner, advance).take(row_n)
-        for arm in merged
-    }
+    row_n = np.arange(label_n.size)
+    if learner.adds_weights:
+        kept, row_n = merge_copies(X_nd, label_n, unit_n)
+        if kept.size < label_n.size:
+            X_nd, label_n, unit_n, deal = X_nd[kept], label_n[kept], unit_n[kept], deal.take(kept)
+            arms = [arm.merge(row_n) for arm in arms]
+    hits: dict[str, Hits] = {}
+    for group in arms_by_fit(arms):
+        hits |= _cross_fit(group, X_nd, label_n, unit_n, n_classes, deal, learner, advance)
+    return {arm.name: hits[arm.name].take(row_n) for arm in arms}
 
 
-def cross_fit_arm(
-    arm: ProbeArm,
+def _cross_fit(
+    arms: Sequence[ProbeArm],
     X_nd: npt.NDArray[Any],
     label_n: Ints,
+    unit_n: Ints,
     n_classes: int,
     deal: Deal,
     learner: Learner,
-    advance: Callable[[int], None] = lambda count: None,
-) -> Hits:
-    """Train on all folds but one, predict that one, and so on: 3 k fits."""
-    hit_3n = np.zeros((3, label_n.size))
+    advance: Callable[[int], None],
+) -> dict[str, Hits]:
+    """Train on all folds but one, predict that one, and so on, for arms that share their fits."""
+    weight_n, ridge = arms[0].weight, arms[0].ridge
+    hit_a3n = np.zeros((len(arms), 3, label_n.size))
+    # No model begins where one that has seen the held-out images ended: what a solver leaves undone
+    # would leak them.
+    starts: dict[int, TrainedProbe] = {}
+    for at, within in enumerate((None, 0, 1)):
+        logits = {
+            arm.name: np.full((label_n.size, n_classes), np.nan, dtype=np.float32)
+            for arm in arms
+            if arm.calibrate is not None
+        }
+        for fold in range(deal.n_folds):
+            advance(len(arms))
+            train, test = deal.training_rows(fold, within), np.flatnonzero(deal.fold == fold)
+            train = train[weight_n[train] > 0]
+            if not train.size:  # nothing to learn from is never right
+                continue
+            model = learner.train(
+                X_nd[train], label_n[train], weight_n[train], n_classes, ridge, starts.get(fold)
+            )
+            starts.setdefault(fold, model)
+            for arm, hit_3n in zip(arms, hit_a3n, strict=True):
+                if arm.name in logits:
+                    assert isinstance(model, Probe)
+                    logits[arm.name][test] = model.logits(X_nd[test]) - (
+                        0.0 if arm.logit_offset is None else arm.logit_offset
+                    )
+                else:
+                    predicted_t = model.predict(X_nd[test], arm.logit_offset)
+                    hit_3n[at, test] = predicted_t == label_n[test]
+        for arm, hit_3n in zip(arms, hit_a3n, strict=True):
+            if arm.name in logits:
+                hit_3n[at] = calibrated_hits(arm, logits[arm.name], label_n, unit_n, deal, within)
+    return {
+        arm.name: Hits(full_n, (one_n + other_n) / 2.0, one_n - other_n)
+        for arm, (full_n, one_n, other_n) in zip(arms, hit_a3n, strict=True)
+    }
+
+
+def calibrated_hits(
+    arm: ProbeArm,
+    logit_nm: npt.NDArray[np.floating],
+    label_n: Ints,
+    unit_n: Ints,
+    deal: Deal,
+    within: int | None,
+) -> Floats:
+    """Compute (n,) 1 or 0, the logits of each fold calibrated on those of the others.
+
+    All logits are of models that have not seen the image; of a half (``within``) only its own
+    images calibrate. Rows of NaN, which no model has predicted, are never right.
+    """
+    assert arm.calibrate is not None
+    hit_n = np.zeros(label_n.size)
     for fold in range(deal.n_folds):
-        test = np.flatnonzero(deal.fold == fold)
-        X_td, label_t = X_nd[test], label_n[test]
-        # No model begins where one that has seen the held-out images ended: what a solver leaves
-        # undone would leak them.
-        begin: TrainedProbe | None = None
-        for at, within in enumerate((None, 0, 1)):
-            train = deal.training_rows(fold, within)
-            train = train[arm.weight[train] > 0]
-            # Nothing to learn from is never right.
-            if train.size:
-                model = learner.train(
-                    X_nd[train], label_n[train], arm.weight[train], n_classes, begin
-                )
-                hit_3n[at, test] = model.predict(X_td, arm.logit_offset) == label_t
-                begin = begin or model
-            advance(1)
-    return Hits(hit_3n[0], (hit_3n[1] + hit_3n[2]) / 2.0, hit_3n[1] - hit_3n[2])
+        test, rows = np.flatnonzero(deal.fold == fold), deal.training_rows(fold, within)
+        calibration = fit_calibration(
+            logit_nm[rows], label_n[rows], arm.calibrate[rows], unit_n[rows]
+        )
+        hit_n[test] = calibration.apply(logit_nm[test]).argmax(axis=1) == label_n[test]
+    return np.where(np.isnan(logit_nm).any(axis=1), 0.0, hit_n)
 
 
 def curve_factor(n_folds: int) -> float:
@@ -349,5 +333,5 @@ def training_variance(hits: Hits, weight_n: Floats, deal: Deal) -> float:
 
 
 def count_fits(n_arms: int, n_folds: int) -> int:
-    """Count the models that ``n_arms`` calls of `cross_fit_arm` train."""
+    """Count the models of ``n_arms`` arms, those that they share for each of them."""
     return n_arms * 3 * n_folds

@@ -6,6 +6,7 @@ Bias model → weights → cross-fitted probes → accuracy on the target.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -13,16 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.debiasing.pool_weights import debias
-from unskew.engine.progress import show_progress
 from unskew.errors import DataError, first_few
-from unskew.forecasting.arms import check_probe_arms, make_arms
+from unskew.forecasting.arms import check_probe_arms, make_arms, make_ways
 from unskew.forecasting.cross_fitting import (
-    count_fits,
-    cross_fit_arms,
     curve_factor,
     deal_halves,
 )
-from unskew.forecasting.probe_data import ProbeData, find_learner, fitting_scale, gather_probe_data
+from unskew.forecasting.learners import find_learner
+from unskew.forecasting.probe_data import ProbeData, fitting_scale, gather_probe_data
 from unskew.forecasting.record import (
     ArmForecast,
     Forecast,
@@ -31,7 +30,10 @@ from unskew.forecasting.record import (
     heavy_share,
 )
 from unskew.forecasting.sentences import compare_arms, points, recommend
+from unskew.forecasting.tuning import ridges_to_try, train_arms, ways_to_try
+from unskew.learn.presets import Way
 from unskew.learn.probe import Scaling, scale_features
+from unskew.learn.ways import WayChoice
 from unskew.records import Floats, Ints, Pool, Target, Weights
 from unskew.records.arrays import Randomness, seed_of
 from unskew.records.clustered_mean import effective_size, plain_mean
@@ -63,7 +65,8 @@ def forecast_gain(
     own: Mapping[str, npt.ArrayLike] | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
     folds: int = 5,
-    ridge: float = 3e-3,
+    way: Way = "auto",
+    ridge: float | None = None,
     scaling: Scaling | None = None,
     keep_copies_together: bool | None = None,
     check: bool = True,
@@ -79,8 +82,14 @@ def forecast_gain(
     arm's accuracy on the target is Σ_i π_i h_i, extrapolated to models trained on all images
     (`unskew.forecasting.cross_fitting`). Arms are compared image by image, so that the error of a
     gain is that of Σ_i π_i (h_i − h'_i). Errors account for the estimation of ω, for groups and for
-    copies of an image (which stay on one side of every fold), for the extrapolation, and for the
-    images that a model happens to be trained on, as far as two models trained on halves tell.
+    copies of an image (which stay on one side of every fold), for the extrapolation, for the
+    images that a model happens to be trained on, as far as two models trained on halves tell, and
+    for choosing ridge and way on the same images.
+
+    The arm "debiased" is learned in the best of the ways (`unskew.learn.ways.choose_way`), which
+    are listed as arms of their own, too. Their probes are calibrated to the target, as in
+    ``unskew train`` with the preset "probe"; held-out images are judged by a calibration that has
+    not seen them.
 
     Facts: the order of the rows does not matter; where all ω are equal all weights are, and the
     gain is 0.
@@ -102,9 +111,13 @@ def forecast_gain(
     own : arms of your own, a name and one weight for each image.
     options : of baselines, by name.
     folds : k; a model is trained on k−1 of k parts, and twice on half of those.
-    ridge, scaling : of the probe (`fit_probe`, `scale_features`). Scaling None: "fourth_root" for a
-        matrix and for the numbered columns of one representation (embedding_0, …), "standard" for
-        columns of different kinds.
+    way : how "debiased" learns from the weights: "weights", "half", "logit", or "auto": the best of
+        these. A learner without ``predict_proba`` has "weights" alone.
+    ridge : of the probe (`fit_probe`), for all arms; None: chosen for each from one grid, by
+        accuracy on held-out images weighted as the target (naive: by its own weights).
+    scaling : of the probe's features (`scale_features`). None: "fourth_root" for a matrix and for
+        the numbered columns of one representation (embedding_0, …), "standard" for columns of
+        different kinds.
     keep_copies_together : images whose features are identical are copies of one image; None: where
         there are at least eight features.
     check : let `unskew.check_fit` object.
@@ -132,7 +145,8 @@ def forecast_gain(
     asked = check_probe_arms(arms, own or {})
     # Of "all", those that lack something are left out; one that is named must be made.
     lenient = "all" in arms
-    trained, called = find_learner(learner, ridge)
+    trained, called = find_learner(learner)
+    ways, ridges = ways_to_try(way, trained, called), ridges_to_try(ridge)
     data = gather_probe_data(
         pool,
         features,
@@ -158,27 +172,38 @@ def forecast_gain(
         seed=seed,
     )
     made, unavailable = make_arms(
-        pool, target, weights, data.classes, asked, own or {}, options or {}, lenient=lenient
+        pool,
+        target,
+        make_ways(ways, weights.weight, data.label, len(data.classes), calibrated=learner is None),
+        data.classes,
+        asked,
+        own or {},
+        options or {},
+        lenient=lenient,
     )
     stratum_n = weights.source.astype(np.int64) * len(data.classes) + data.label
     deal = deal_halves(data.unit, stratum_n, folds, seed, data.order)
-    with show_progress("training probes", count_fits(len(made), folds), progress) as advance:
-        hits = cross_fit_arms(
-            made, data.X, data.label, data.unit, len(data.classes), deal, trained, advance
-        )
+    made, hits, choice = train_arms(
+        made, data, weights.weight, deal, trained, ridges, seed, progress
+    )
     mean, cautions = target_mean(weights, data.unit)
     judge = HitJudge(weights.weight, mean, data.label, data.classes, data.unit, deal)
+    others = [arm for arm in made[1:] if arm.way is None]
+    debiased = next(arm for arm in made if arm.way == choice.way)
+    listed = [made[0], replace(debiased, name="debiased")]
+    if len(ways) > 1:
+        listed += [arm for arm in made if arm.way is not None]
     forecasts = [
-        judge.forecast(
-            arm.name, arm.weight, hits[arm.name], None if arm.name == "naive" else hits["naive"]
-        )
-        for arm in made
+        judge.forecast(arm, hits[arm.name], None if arm.name == "naive" else hits["naive"])
+        for arm in [*listed, *others]
     ]
-    others = [
-        (arm.name, judge.accuracy(hits[arm.name].minus(hits["debiased"]))) for arm in made[2:]
+    differences = [
+        (arm.name, judge.accuracy(hits[arm.name].minus(hits["debiased"]))) for arm in others
     ]
-    notes = [*cautions, *compare_arms(others), *_notes(data, weights), *unavailable]
-    return _assemble(weights, data, forecasts, fit, called, folds, seed, notes)
+    notes = [*cautions, *compare_arms(differences), *_notes(data, weights), *unavailable]
+    if way == "auto" and len(ways) == 1:
+        notes.append(f"{called} has no predict_proba, so that weights are the only way tried.")
+    return _assemble(weights, data, forecasts, choice, fit, called, folds, seed, notes)
 
 
 def _weigh(
@@ -332,6 +357,7 @@ def _assemble(
     weights: Weights,
     data: ProbeData,
     forecasts: Sequence[ArmForecast],
+    choice: WayChoice,
     fit: FitCheck | None,
     called: str,
     folds: int,
@@ -355,6 +381,7 @@ def _assemble(
         recommendation=recommendation,
         gain=debiased.gain,
         arms=tuple(forecasts),
+        choice=choice,
         class_share=share,
         class_ess=class_ess,
         images=n,
@@ -368,7 +395,7 @@ def _assemble(
         "the forecast.",
         objection=fit.message if fit is not None and objects else None,
         fit_p_value=None if fit is None or not np.isfinite(fit.p_value) else fit.p_value,
-        method=_method(forecasts, folds),
+        method=_method(forecasts, choice, folds),
         notes=tuple(notes),
         learner=called,
         n_folds=folds,
@@ -376,13 +403,14 @@ def _assemble(
     )
 
 
-def _method(forecasts: Sequence[ArmForecast], folds: int) -> str:
+def _method(forecasts: Sequence[ArmForecast], choice: WayChoice, folds: int) -> str:
+    less = ", less what the choice of ridge and way flatters" if choice.optimism > 0 else ""
     added = ", ".join(
         f"{arm.name} {points(arm.accuracy.value - arm.held_out, signed=True)}" for arm in forecasts
     )
     return (
         f"Trained on {folds - 1} of {folds} folds (groups and copies stay together), scored on the "
         "one left out by the debiasing weights, and extrapolated to all images along a learning "
-        f"curve through models trained on half as many (factor {curve_factor(folds):.2f}); that "
-        f"adds, in points: {added}. ± is one standard error."
+        f"curve through models trained on half as many (factor {curve_factor(folds):.2f}){less}; "
+        f"that adds, in points: {added}. ± is one standard error."
     )

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, first_few
-from unskew.forecasting.cross_fitting import EstimatorLearner, Learner, ProbeLearner
 from unskew.learn.probe import Scaling, scale_features
 from unskew.records import Ints, Pool
 from unskew.records.levels import MISSING, holds_lists, text_levels
@@ -113,35 +112,6 @@ def _are_names(features: Any) -> bool:
     return isinstance(features, str) or (
         isinstance(features, Sequence) and all(isinstance(name, str) for name in features)
     )
-
-
-def find_learner(learner: Any, ridge: float) -> tuple[Learner, str]:
-    """Return what is trained, and its name: the probe for None, or clones of a classifier."""
-    if learner is None:
-        return ProbeLearner(ridge), "a linear probe"
-    if isinstance(learner, type):
-        raise ConfigError(
-            "learner is a scikit-learn classifier, not its class: write "
-            f"learner={learner.__name__}(…).",
-            option="learner",
-            value=learner.__name__,
-        )
-    if not hasattr(learner, "fit") or not hasattr(learner, "predict"):
-        raise ConfigError(
-            f"learner is a scikit-learn classifier, or None for the linear probe; got {learner!r}.",
-            option="learner",
-            value=repr(learner),
-        )
-    from sklearn.base import is_regressor
-
-    if is_regressor(learner):
-        raise ConfigError(
-            f"learner must be a classifier, but {type(learner).__name__} predicts numbers: "
-            "accuracy is that of classes.",
-            option="learner",
-            value=type(learner).__name__,
-        )
-    return EstimatorLearner(learner), type(learner).__name__
 
 
 def read_classes(pool: Pool, least: int = 2) -> tuple[tuple[str, ...], Ints]:

@@ -17,10 +17,13 @@ from unskew.errors import DataError, first_few
 from unskew.forecasting.cross_fitting import (
     Deal,
     Hits,
+    ProbeArm,
     curve_factor_error,
     extrapolate,
     training_variance,
 )
+from unskew.learn.presets import Way
+from unskew.learn.ways import WayChoice
 from unskew.records import Estimate, Floats, Ints
 from unskew.records.clustered_mean import LEVEL, effective_size, plain_mean
 
@@ -39,7 +42,8 @@ class ArmForecast:
 
     Attributes
     ----------
-    name : "naive", "debiased", a baseline, or an arm of the user's.
+    name : "naive", "debiased", a way to learn from the debiasing weights ("weights", "half",
+        "logit"), a baseline, or an arm of the user's.
     accuracy : on the target, of the model trained on all images.
     gain : over naive, with its paired error; None for naive itself.
     held_out : accuracy on the target of the models trained on all folds but one, before the
@@ -47,7 +51,9 @@ class ArmForecast:
     by_class : accuracy within each class that the target has.
     worst_class : the class with the lowest of these; the lowest of many uncertain numbers is a
         little too low.
-    ess : Kish's effective number of images of the arm's own weights.
+    ess : Kish's effective number of images of the weights that it is trained with.
+    way : how it learns from the debiasing weights; None for other arms.
+    ridge : of a probe, chosen or given; None for other learners.
     """
 
     name: str
@@ -57,6 +63,8 @@ class ArmForecast:
     by_class: Mapping[str, Estimate] = field(repr=False)
     worst_class: str
     ess: float
+    way: Way | None = None
+    ridge: float | None = None
 
     @property
     def worst(self) -> Estimate:
@@ -73,7 +81,8 @@ class Forecast:
     verdict : "reweight", "don't bother", "don't" or "unclear".
     recommendation : the verdict with its reason, as a sentence.
     gain : accuracy of debiased − accuracy of naive on the target, with paired error.
-    arms : every arm, naive and debiased first.
+    arms : every arm, naive and debiased first; then the ways that debiased was chosen from.
+    choice : the way and ridge of debiased, and why.
     class_share, class_ess : target share of every class, and the effective number of images behind
         it.
     images, ess, design_effect : n, Kish's 1/Σπ², and their ratio: the factor by which unequal
@@ -96,6 +105,7 @@ class Forecast:
     recommendation: str
     gain: Estimate
     arms: tuple[ArmForecast, ...]
+    choice: WayChoice
     class_share: Mapping[str, float]
     class_ess: Mapping[str, float]
     images: int
@@ -141,7 +151,7 @@ class Forecast:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers and texts for JSON; what is not a finite number is None."""
-        values: dict[str, Any] = finite(asdict(self))
+        values: dict[str, Any] = finite({**asdict(self), "choice": self.choice.to_dict()})
         return values
 
     def __str__(self) -> str:
@@ -167,6 +177,8 @@ def _row(arm: ArmForecast) -> dict[str, Any]:
         "gain": math.nan if gain is None else 100 * gain.value,
         "gain_stderr": math.nan if gain is None else 100 * gain.stderr,
         "ess": arm.ess,
+        "way": arm.way,
+        "ridge": arm.ridge,
     }
 
 
@@ -232,6 +244,12 @@ def widen(estimate: Estimate, further: float) -> Estimate:
     )
 
 
+def shifted(estimate: Estimate, by: float) -> Estimate:
+    """Add a number to an estimate."""
+    low, high = estimate.interval
+    return Estimate(estimate.value + by, estimate.stderr, (low + by, high + by), estimate.level)
+
+
 def bounded(estimate: Estimate) -> Estimate:
     """Clip an accuracy to [0, 1], which extrapolation may leave."""
     low, high = (min(max(bound, 0.0), 1.0) for bound in estimate.interval)
@@ -266,7 +284,8 @@ class HitJudge:
         The error includes what held-out images alone do not show: how the learning curve goes on,
         on which images a model happened to be trained, and one image more or less: that no image
         changed sides among the m effective ones does not mean that none ever will (1/m², as if one
-        more had, either way). Two arms whose models never differ are taken for the same.
+        more had, either way). What the choice of ridge and way flatters is taken off, and counts as
+        an error of that size. Two arms whose models never differ are taken for the same.
         """
         if not (hits.full.any() or hits.half.any() or hits.split.any()):
             return self.mean(hits.full)
@@ -276,11 +295,10 @@ class HitJudge:
         one_more = 1.0 / effective_size(
             np.bincount(self.unit, weights=self.weight).astype(np.float64)
         )
-        return widen(self.mean(extrapolate(hits, n_folds)), math.hypot(curve, trained, one_more))
+        further = math.hypot(curve, trained, one_more, hits.optimism)
+        return shifted(widen(self.mean(extrapolate(hits, n_folds)), further), -hits.optimism)
 
-    def forecast(
-        self, name: str, arm_weight_n: Floats, hits: Hits, naive: Hits | None
-    ) -> ArmForecast:
+    def forecast(self, arm: ProbeArm, hits: Hits, naive: Hits | None) -> ArmForecast:
         """Estimate one arm's accuracy, overall and by class, and its gain over ``naive``.
 
         ``naive`` is None for naive itself.
@@ -289,13 +307,15 @@ class HitJudge:
             extrapolate(hits, self.deal.n_folds), self.weight, self.label, self.classes, self.unit
         )
         return ArmForecast(
-            name=name,
+            name=arm.name,
             accuracy=bounded(self.accuracy(hits)),
             gain=None if naive is None else self.accuracy(hits.minus(naive)),
             held_out=float(self.weight @ hits.full),
             by_class=by_class,
             worst_class=min(by_class, key=lambda name: by_class[name].value),
-            ess=effective_size(arm_weight_n),
+            ess=effective_size(arm.weight),
+            way=arm.way,
+            ridge=arm.ridge,
         )
 
 

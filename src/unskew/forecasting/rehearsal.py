@@ -22,8 +22,8 @@ from unskew.errors import (
     UnskewWarning,
     first_few,
 )
+from unskew.forecasting.arms import make_ways
 from unskew.forecasting.cross_fitting import (
-    Learner,
     ProbeArm,
     count_fits,
     cross_fit_arms,
@@ -31,10 +31,14 @@ from unskew.forecasting.cross_fitting import (
     extrapolate,
 )
 from unskew.forecasting.gain import target_mean
-from unskew.forecasting.probe_data import ProbeData, find_learner, gather_probe_data
+from unskew.forecasting.learners import Learner, find_learner
+from unskew.forecasting.probe_data import ProbeData, gather_probe_data
 from unskew.forecasting.record import HitJudge, TargetMean, share_mean
 from unskew.forecasting.rehearsal_record import Rehearsal, SourceRehearsal, judge_rehearsal
+from unskew.forecasting.tuning import ridges_to_try, ways_to_try
+from unskew.learn.presets import Way
 from unskew.learn.probe import Scaling
+from unskew.learn.ways import DEFAULT_RIDGE
 from unskew.records import Floats, Ints, Pool, Target, Weights
 from unskew.records.arrays import Randomness, log_sums, seed_of
 from unskew.records.clustered_mean import effective_size, plain_mean
@@ -55,7 +59,8 @@ def rehearse(
     features: Any,
     learner: Any = None,
     folds: int = 5,
-    ridge: float = 3e-3,
+    way: Way = "auto",
+    ridge: float | None = None,
     scaling: Scaling | None = None,
     keep_copies_together: bool | None = None,
     max_uncovered: float = 0.2,
@@ -82,7 +87,11 @@ def rehearse(
     target : your target, where `Strata` takes its attributes and bins from it.
     features : what the probe learns from, as for `unskew.forecast_gain`.
     learner : a scikit-learn classifier that takes weights; None: the linear probe.
-    folds, ridge, scaling, keep_copies_together, max_uncovered, rng, progress : as for
+    way : how debiased models learn from the weights: "weights", "half" or "logit". "auto" is
+        "half", where `unskew.forecast_gain` starts from: nothing is chosen or calibrated here. A
+        learner without ``predict_proba`` has "weights" alone.
+    ridge : of the probe; None: 0.01.
+    folds, scaling, keep_copies_together, max_uncovered, rng, progress : as for
         `unskew.forecast_gain`.
 
     Returns
@@ -107,7 +116,9 @@ def rehearse(
             f"only ({pool.names[0]}).",
             source=pool.names[0],
         )
-    trained, called = find_learner(learner, ridge)
+    trained, called = find_learner(learner)
+    tried = ways_to_try(way, trained, called)
+    own_way: Way = "half" if "half" in tried else tried[0]
     data = gather_probe_data(
         pool,
         features,
@@ -116,7 +127,15 @@ def rehearse(
         scaled=learner is None,
     )
     stage = _Stage(
-        pool, _without_reference(bias, target), data, trained, folds, max_uncovered, seed
+        pool,
+        _without_reference(bias, target),
+        data,
+        trained,
+        own_way,
+        max(ridges_to_try(DEFAULT_RIDGE if ridge is None else ridge)),
+        folds,
+        max_uncovered,
+        seed,
     )
     with show_progress(
         "training probes", len(pool.names) * count_fits(len(_ARMS), folds), progress
@@ -176,6 +195,8 @@ class _Stage:
     bias: Bias
     data: ProbeData
     learner: Learner
+    way: Way
+    ridge: float
     folds: int
     max_uncovered: float
     seed: int
@@ -284,9 +305,12 @@ class _Stage:
         """Train on the others, predict for the source, look at the source."""
         rest, here = self.data.take(others), self.data.take(judges)
         n_classes = len(self.data.classes)
+        (debiased,) = make_ways(
+            [self.way], weighted.weight, rest.label, n_classes, calibrated=False
+        )
         arms = (
-            ProbeArm("naive", np.full(others.size, 1.0 / others.size)),
-            ProbeArm("debiased", weighted.weight),
+            ProbeArm("naive", np.full(others.size, 1.0 / others.size), ridge=self.ridge),
+            replace(debiased, name="debiased", ridge=self.ridge),
         )
         source_m = self.pool.source[others].astype(np.int64)
         deal = deal_halves(
@@ -295,21 +319,16 @@ class _Stage:
         hits = cross_fit_arms(
             arms, rest.X, rest.label, rest.unit, n_classes, deal, self.learner, advance
         )
-        whole = {
-            arm.name: self.learner.train(rest.X, rest.label, arm.weight, n_classes) for arm in arms
-        }
-        right = {
-            arm: (whole[arm].predict(here.X) == here.label).astype(np.float64) for arm in _ARMS
-        }
+        right = {}
+        for arm in arms:
+            whole = self.learner.train(rest.X, rest.label, arm.weight, n_classes, arm.ridge)
+            right[arm.name] = (whole.predict(here.X, arm.logit_offset) == here.label) * 1.0
         even_j = np.ones(judges.size)
         if self.pool.design_weight is not None:
             even_j = self.pool.design_weight[judges]
         even_j = even_j / even_j.sum()
         judge = HitJudge(weighted.weight, weighted.mean, rest.label, rest.classes, rest.unit, deal)
-        forecast = {
-            arm.name: judge.forecast(arm.name, arm.weight, hits[arm.name], hits["naive"])
-            for arm in arms
-        }
+        forecast = {arm.name: judge.forecast(arm, hits[arm.name], hits["naive"]) for arm in arms}
         return SourceRehearsal(
             source=name,
             images=own.size,

@@ -70,7 +70,8 @@ def recommend(
             if few
             else ""
         )
-        return "reweight", f"reweight: {expected}, {worst}{caution}"
+        by = "" if debiased.way is None else f" (way {debiased.way})"
+        return "reweight", f"reweight: {expected}{by}, {worst}{caution}"
     if high < 0 and gain.value <= -_WORTH:
         why = (
             carried
@@ -144,6 +145,7 @@ def forecast_lines(forecast: Forecast) -> list[str]:
     lines = [_sentence(forecast.recommendation), ""]
     lines.append(
         f"  {'':{width}}  accuracy      95% interval  worst class  gain over naive  worth images"
+        + ("" if forecast.choice.ridge is None else "   ridge")
     )
     for arm in forecast.arms:
         low, high = (100 * bound for bound in arm.accuracy.interval)
@@ -152,7 +154,7 @@ def forecast_lines(forecast: Forecast) -> list[str]:
         worst = f"{100 * arm.worst.value:.0f}"
         lines.append(
             f"  {arm.name:{width}}  {accuracy:>10}  {low:6.1f} – {high:5.1f}  {worst:>11}  "
-            f"{gain:>15}  {arm.ess:>12,.0f}"
+            f"{gain:>15}  {arm.ess:>12,.0f}" + ("" if arm.ridge is None else f"  {arm.ridge:>6g}")
         )
     units = "" if forecast.ess_units is None else f", {forecast.ess_units:,.0f} independent ones"
     tail = (
@@ -162,6 +164,7 @@ def forecast_lines(forecast: Forecast) -> list[str]:
     )
     lines += [
         "",
+        f"Way of debiased: {forecast.choice.reason}",
         f"The weighted pool is worth {forecast.ess:,.0f} of its {forecast.images:,} images{units} "
         f"(design effect {forecast.design_effect:.3g}); {_share(forecast.heavy_share)} of the "
         f"images carry {HEAVY:.0%} of the weight.{tail}",

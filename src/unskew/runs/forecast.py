@@ -28,8 +28,10 @@ from unskew.runs.pipeline import Run
 if TYPE_CHECKING:
     import pandas as pd
 
+    from unskew.config.run_config import RunConfig
     from unskew.forecasting.record import Forecast
     from unskew.forecasting.rehearsal_record import Rehearsal
+    from unskew.learn.presets import Way
 
 log = logging.getLogger(__name__)
 
@@ -40,12 +42,18 @@ _WORTH_THREADS = 20_000
 
 
 def forecast_inputs(
-    inputs: Inputs, arms: Sequence[str], learner: str | None = None, *, progress: bool | None = None
+    inputs: Inputs,
+    arms: Sequence[str],
+    learner: str | None = None,
+    way: Way | None = None,
+    *,
+    progress: bool | None = None,
 ) -> Forecast:
     """Forecast what reweighting will bring, from probes on the features of the configuration.
 
     Only the training split is used, where there are splits. ``learner`` is ``module:name`` of a
-    scikit-learn classifier, made without arguments, in place of the linear probe.
+    scikit-learn classifier, made without arguments, in place of the linear probe. ``way`` is that
+    of `[learn]` by default; for "head", which needs a network, the best of the others.
     """
     from unskew.forecasting.gain import forecast_gain
 
@@ -54,17 +62,30 @@ def forecast_inputs(
     # another.
     few = len(inputs.pool) < _WORTH_THREADS
     with one_blas_thread() if learner is not None and few else nullcontext():
-        return forecast_gain(
+        forecast = forecast_gain(
             images_to_train_on(inputs.pool),
             inputs.bias,
             inputs.target,
             features=probe_features(inputs),
             arms=arms,
             learner=None if learner is None else make_learner(learner),
+            way=way or _way_of(config),
+            ridge=config.learn.ridge,
             rng=config.engine.seed,
             progress=progress,
             **config.solve.settings(),
         )
+    if way is None and getattr(config.learn, "way", None) == "head":
+        note = (
+            "The way 'head' of [learn] needs a network, and a probe is none: the others are shown."
+        )
+        return replace(forecast, notes=(*forecast.notes, note))
+    return forecast
+
+
+def _way_of(config: RunConfig) -> Way:
+    way: Way | None = getattr(config.learn, "way", None)
+    return "auto" if way in (None, "head") else way
 
 
 def make_learner(reference: str) -> Any:
@@ -99,6 +120,8 @@ def rehearse_inputs(inputs: Inputs, *, progress: bool | None = None) -> Rehearsa
         inputs.bias,
         inputs.target,
         features=probe_features(inputs),
+        way=_way_of(config),
+        ridge=config.learn.ridge,
         max_uncovered=config.solve.max_uncovered,
         rng=config.engine.seed,
         progress=progress,
@@ -172,16 +195,17 @@ def forecast_record(
     inputs: Inputs,
     arms: Sequence[str],
     learner: str | None = None,
+    way: Way | None = None,
     *,
     command: str | None = None,
     progress: bool | None = None,
 ) -> tuple[Forecast, dict[str, Any]]:
     """Return the forecast, and what `forecast.json` contains.
 
-    That is the forecast, the arms and the learner that were asked for, how many groups (images,
-    without groups) each class has, and where it comes from.
+    That is the forecast, the arms, the learner and the way that were asked for, how many groups
+    (images, without groups) each class has, and where it comes from.
     """
-    forecast = forecast_inputs(inputs, arms, learner, progress=progress)
+    forecast = forecast_inputs(inputs, arms, learner, way, progress=progress)
     origin = describe_origin(inputs, command)
     if inputs.config.report.privacy == "aggregate":
         origin = private_provenance(origin, inputs.pool)
@@ -197,6 +221,7 @@ def forecast_record(
             "class_size": {name: size.get(name, 0) for name in forecast.class_share},
             "asked": list(arms),
             "learner_reference": learner,
+            "asked_way": way,
             "provenance": origin,
         }
     )
@@ -207,6 +232,7 @@ def add_forecast(
     run: Run,
     arms: Sequence[str] = ("naive", "debiased"),
     learner: str | None = None,
+    way: Way | None = None,
     *,
     progress: bool | None = None,
 ) -> Run:
@@ -216,7 +242,9 @@ def add_forecast(
     """
     try:
         command = run.summary.provenance.get("command")
-        _, record = forecast_record(run.inputs, arms, learner, command=command, progress=progress)
+        _, record = forecast_record(
+            run.inputs, arms, learner, way, command=command, progress=progress
+        )
         return replace(run, summary=_with_panel(run.summary, record), forecast=record)
     except Exception as error:  # whatever happens in a probe, the weights shall be written
         known = isinstance(error, UnskewError)
@@ -336,3 +364,7 @@ def _differences(of_forecast: Any, of_run: Mapping[str, Any]) -> Iterator[str]:
     for section in FORECAST_SECTIONS:
         if before.get(section) != now.get(section):
             yield f"[{section}] differs"
+    # Of [learn] a forecast reads these two.
+    for key in ("way", "ridge"):
+        if before.get("learn", {}).get(key) != now.get("learn", {}).get(key):
+            yield f"{key} of [learn] differs"

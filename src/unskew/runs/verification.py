@@ -169,7 +169,9 @@ def _computed_again(
         return None, error.summary
     if isinstance(shown, Mapping):
         arms = [str(arm) for arm in shown.get("asked", ())]
-        run = add_forecast(run, arms, shown.get("learner_reference"), progress=progress)
+        run = add_forecast(
+            run, arms, shown.get("learner_reference"), shown.get("asked_way"), progress=progress
+        )
     return run, run.summary
 
 

@@ -853,6 +853,8 @@ def forecast_panel(
                 worst=0.31 + 0.3 * min(k, 1),
                 worst_stderr=0.05,
                 ess=4812.0 if k == 0 else 2204.0,
+                way="half" if k == 1 else None,
+                ridge=0.01,
             )
         )
     return ForecastPanel(
@@ -870,6 +872,7 @@ def forecast_panel(
             )
             for k, name in enumerate(classes)
         ),
+        choice="half: no other way is better by more than one standard error.",
         images=4812,
         ess=2204.0,
         ess_units=780.0,
@@ -885,6 +888,7 @@ def forecast_panel(
         learner="a linear probe",
         asked=tuple(arms),
         learner_reference=None,
+        asked_way=None,
     )
 
 

@@ -26,6 +26,8 @@ def _arm(name: str, gain: float | None, cat: float, dog: float, owl: float) -> d
         "by_class": {"cat": _estimate(cat), "dog": _estimate(dog), "owl": _estimate(owl)},
         "worst_class": "owl",
         "ess": 123.456,
+        "way": None if gain is None else "half",
+        "ridge": 0.03,
     }
 
 
@@ -34,6 +36,7 @@ RECORD: dict[str, Any] = {
     "recommendation": "reweight: +4.1 ± 1.2 points expected, worst class 31 → 61 (owl)",
     "gain": _estimate(0.0412345),
     "arms": [_arm("naive", None, 0.9, 0.8, 0.31), _arm("debiased", 0.0412345, 0.85, 0.84, 0.61)],
+    "choice": {"way": "half", "ridge": 0.03, "reason": "half: 98.8 images are worth too few."},
     "class_share": {"cat": 0.5, "dog": 0.3, "owl": 0.2},
     "class_ess": {"cat": 50.5, "dog": 40.5, "owl": 4.5},
     "class_size": {"cat": 60, "dog": 50, "owl": 5},
@@ -51,6 +54,7 @@ RECORD: dict[str, Any] = {
     "learner": "a linear probe",
     "asked": ["naive", "debiased"],
     "learner_reference": None,
+    "asked_way": None,
 }
 
 
@@ -67,6 +71,8 @@ def test_the_panel_has_the_numbers_of_the_file() -> None:
     assert panel.classes[1].accuracy == (0.8, 0.84)
     assert (panel.classes[1].share, panel.classes[1].ess) == (0.3, 40.5)
     assert panel.notes == tuple(RECORD["notes"])
+    assert panel.choice == RECORD["choice"]["reason"]
+    assert (debiased.way, debiased.ridge, naive.way) == ("half", 0.03, None)
 
 
 def test_aggregates_hide_small_classes_and_round_the_rest() -> None:
@@ -78,6 +84,7 @@ def test_aggregates_hide_small_classes_and_round_the_rest() -> None:
     assert all(each.share is None and each.ess is None for each in panel.classes)
     assert all(arm.worst_class in (*labels, None) for arm in panel.arms)
     assert panel.arms[0].accuracy == 0.712
+    assert panel.choice == "half"
     assert (panel.ess, panel.design_effect) == (99.0, 1.2)
     assert panel.recommendation == "reweight: +4.1 ± 1.2 points expected for a linear probe"
     assert "owl" not in " ".join([panel.recommendation, panel.condition, *panel.notes])

@@ -30,7 +30,7 @@ from unskew.report.page.tables import (
 )
 from unskew.report.summary.record import ForecastArm, ForecastClass, ForecastPanel, Number
 
-# Arms that have a mark of their own elsewhere on the page; all others are baselines.
+# Arms that have a mark of their own elsewhere on the page; all others share one.
 _MARKS = {"naive": "pool", "debiased": "debiased"}
 _LEVELS = {"reweight": "ok", "unclear": "weak", "don't": "no"}
 
@@ -192,14 +192,15 @@ def arm_table(panel: ForecastPanel) -> PageTable:
             name_cell(MISSING if arm.worst_class is None else arm.worst_class, 60),
             TableCell(show_error(arm.worst, arm.worst_stderr), arm.worst),
             count_cell(arm.ess),
+            TableCell(MISSING if arm.ridge is None else f"{arm.ridge:g}", arm.ridge),
         ]
         for arm in panel.arms
     )
     return table(
         "What is expected of each arm, in points",
-        (*columns, "Accuracy there", "Effective images"),
+        (*columns, "Accuracy there", "Effective images", "Ridge"),
         rows,
-    )
+    ).without_empty()
 
 
 def class_table(panel: ForecastPanel, classes: Sequence[ForecastClass]) -> PageTable:
@@ -251,11 +252,12 @@ def _keys(panel: ForecastPanel) -> tuple[Key, ...]:
         Key("pool", "naive: all images alike"),
         Key("debiased", "debiased: the weights of this run"),
     ]
-    return (
-        (*keys, Key("baseline", "baselines"))
-        if any(arm.name not in _MARKS for arm in panel.arms)
-        else tuple(keys)
-    )
+    others = [arm for arm in panel.arms if arm.name not in _MARKS]
+    kinds = {
+        "other arms" if arm.way is None else "the ways that debiased is chosen from": None
+        for arm in others
+    }
+    return (*keys, Key("baseline", ", ".join(kinds))) if others else tuple(keys)
 
 
 def _interval_mark(

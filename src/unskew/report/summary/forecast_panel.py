@@ -30,8 +30,8 @@ def show_forecast(record: Mapping[str, Any], privacy: Privacy = "full") -> Forec
 
     Parameters
     ----------
-    record : as `unskew forecast` writes it: ``Forecast.to_dict()``, and ``class_size``, ``asked``
-        and ``learner_reference``.
+    record : as `unskew forecast` writes it: ``Forecast.to_dict()``, and ``class_size``, ``asked``,
+        ``learner_reference`` and ``asked_way``.
     privacy : of the page.
     """
     private = privacy == "aggregate"
@@ -49,6 +49,8 @@ def show_forecast(record: Mapping[str, Any], privacy: Privacy = "full") -> Forec
                 for name in shown
                 if any(name in arm["by_class"] for arm in record["arms"])
             ),
+            # The reason may count images.
+            choice=str(record["choice"]["way" if private else "reason"]),
             images=None if private and record["images"] < SMALLEST_CELL else int(record["images"]),
             ess=_size(record["ess"], private),
             ess_units=_size(record["ess_units"], private),
@@ -65,6 +67,7 @@ def show_forecast(record: Mapping[str, Any], privacy: Privacy = "full") -> Forec
             learner=str(record["learner"]),
             asked=tuple(map(str, record["asked"])),
             learner_reference=record["learner_reference"],
+            asked_way=record["asked_way"],
         )
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise DataError(
@@ -102,6 +105,8 @@ def _arm(arm: Mapping[str, Any], shown: list[str], private: bool) -> ForecastArm
         worst=None if worst is None else _rounded(known[worst]["value"], digits),
         worst_stderr=None if worst is None else _rounded(known[worst]["stderr"], digits),
         ess=_size(arm["ess"], private),
+        way=arm["way"],
+        ridge=arm["ridge"],
     )
 
 

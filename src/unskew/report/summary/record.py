@@ -329,7 +329,8 @@ class ForecastArm:
 
     ``gain`` is over naive, None for naive itself; ``worst_class`` is the class with the lowest
     accuracy among those shown, ``worst`` that accuracy; ``ess`` the effective number of images of
-    the arm's own weights.
+    the weights it is trained with; ``way`` how it learns from the debiasing weights, None for other
+    arms; ``ridge`` that of its probe.
     """
 
     name: str
@@ -343,6 +344,8 @@ class ForecastArm:
     worst: Number
     worst_stderr: Number
     ess: Number
+    way: str | None
+    ridge: Number
 
 
 @dataclass(frozen=True)
@@ -360,7 +363,7 @@ class ForecastClass:
 class ForecastPanel:
     """What reweighting is expected to bring, predicted before training (`forecast_gain`).
 
-    Naive and debiased come first.
+    Naive and debiased come first. ``choice`` says in which way debiased is learned, and why.
 
     ``recommendation`` is the verdict with its reason; ``condition`` says what all of it rests on,
     ``objection`` what check_fit says against that, None if nothing; ``ess_units`` counts what is
@@ -371,6 +374,7 @@ class ForecastPanel:
     recommendation: str
     arms: tuple[ForecastArm, ...]
     classes: tuple[ForecastClass, ...]
+    choice: str
     images: int | None
     ess: Number
     ess_units: Number
@@ -385,6 +389,7 @@ class ForecastPanel:
     learner: str
     asked: tuple[str, ...]  # arms as they were asked for, perhaps "all"
     learner_reference: str | None  # module:name, where it is not the linear probe
+    asked_way: str | None  # where it is not that of the settings
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,0 +1,195 @@
+"""What is chosen before arms are compared: the ridge of every probe, and the way to learn.
+
+All arms get the same grid, so that none wins by its penalty. What is chosen is what
+`unskew.learn.probe_grid.tune_probe` chooses from the same images, folds and weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.engine.progress import show_progress
+from unskew.errors import ConfigError
+from unskew.forecasting.cross_fitting import (
+    Deal,
+    Hits,
+    ProbeArm,
+    arms_by_fit,
+    count_fits,
+    cross_fit_arms,
+    merge_copies,
+    number_units,
+)
+from unskew.forecasting.learners import Learner, ProbeLearner
+from unskew.forecasting.probe_data import ProbeData
+from unskew.learn.calibration import fit_calibration
+from unskew.learn.dial import Dialled
+from unskew.learn.presets import TAUS, Way
+from unskew.learn.probe_grid import RIDGES, cross_fit_logits, some_rows
+from unskew.learn.ways import START, Judged, WayChoice, check_way, choose_way
+from unskew.records import Floats, Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Tuned:
+    """Arms with their ridges, and how they were chosen.
+
+    Attributes
+    ----------
+    arms : as given, each with its ridge.
+    choices : by arm, of its ridge alone.
+    choice : of the way, from all of them.
+    """
+
+    arms: tuple[ProbeArm, ...]
+    choices: dict[str, WayChoice]
+    choice: WayChoice
+
+
+def ways_to_try(way: Any, learner: Learner, called: str) -> tuple[Way, ...]:
+    """Return the ways that a forecast compares: one that is asked for, or all that can be learned.
+
+    Without probabilities no logit can be shifted.
+    """
+    allowed = ("auto", *TAUS)
+    why = "a forecast trains no network, whose last layer could be refitted"
+    if way != "head" and not learner.shifts_logits:
+        allowed, why = ("auto", "weights"), f"{called} has no predict_proba"
+    checked = check_way(way, allowed, why=why)
+    if checked != "auto":
+        return (checked,)
+    return tuple(TAUS) if learner.shifts_logits else ("weights",)
+
+
+def ridges_to_try(ridge: float | None) -> tuple[float, ...]:
+    """Return the grid for None, or the ridge that is given."""
+    if ridge is not None and not ridge > 0:
+        raise ConfigError(
+            f"ridge is the strength of a penalty, above 0, or None (chosen); got {ridge!r}.",
+            option="ridge",
+            value=ridge,
+        )
+    return RIDGES if ridge is None else (float(ridge),)
+
+
+def train_arms(
+    arms: Sequence[ProbeArm],
+    data: ProbeData,
+    weight_n: Floats,
+    deal: Deal,
+    learner: Learner,
+    ridges: Sequence[float],
+    seed: int,
+    progress: bool | None,
+) -> tuple[list[ProbeArm], dict[str, Hits], WayChoice]:
+    """Return the arms with their ridges, their hits (those of "debiased", too), and the way."""
+    tuned = None
+    if isinstance(learner, ProbeLearner):
+        n_fits = len(arms) * len(ridges) * deal.n_folds
+        with show_progress("choosing ridges", n_fits, progress) as advance:
+            tuned = tune_arms(arms, data, weight_n, deal.fold, ridges, seed=seed, advance=advance)
+        arms = tuned.arms
+    with show_progress("training probes", count_fits(len(arms), deal.n_folds), progress) as advance:
+        hits = cross_fit_arms(
+            arms, data.X, data.label, data.unit, len(data.classes), deal, learner, advance
+        )
+    if tuned is None:
+        tried = {arm.way: hits[arm.name].full for arm in arms if arm.way is not None}
+        choice = choose_from_hits(tried, weight_n, data.unit, seed)
+    else:
+        choice = tuned.choice
+        hits = {
+            name: replace(own, optimism=tuned.choices[name].optimism) for name, own in hits.items()
+        }
+    hits["debiased"] = replace(hits[choice.way], optimism=choice.optimism)
+    return list(arms), hits, choice
+
+
+def tune_arms(
+    arms: Sequence[ProbeArm],
+    data: ProbeData,
+    target_n: Floats,
+    fold_n: Ints,
+    ridges: Sequence[float],
+    *,
+    seed: int,
+    advance: Callable[[int], None] = lambda count: None,
+) -> Tuned:
+    """Choose the ridge of every arm, and the way, by weighted accuracy on held-out images.
+
+    They are weighted by ``target_n`` (n,), those of naive, which knows of no target, by its own
+    weights.
+    """
+    # By id, so that the order of the rows does not matter; copies are one row; and as many of these
+    # as are enough to choose by.
+    X_nd, label_n, unit_n = data.X[data.order], data.label[data.order], data.unit[data.order]
+    unit_n = number_units(unit_n)
+    kept, row_n = merge_copies(X_nd, label_n, unit_n)
+    row_n = row_n[np.argsort(data.order)]
+    merged = [arm.merge(row_n) for arm in arms]
+    target_m = np.bincount(row_n, weights=target_n).astype(np.float64)
+    some = some_rows(unit_n[kept], np.ones(kept.size), seed)
+    rows = kept[some]
+    X_md, label_m, unit_m = X_nd[rows], label_n[rows], unit_n[rows]
+    fold_m = fold_n[data.order][rows]
+    judged: dict[str, Judged] = {}
+    for group in arms_by_fit(merged):
+        weight_m = group[0].weight[some]
+        logit_rnm = cross_fit_logits(
+            X_md,
+            label_m,
+            Dialled(0.0, weight_m, np.zeros(len(data.classes))),
+            fold_m,
+            ridges,
+            advance=lambda count, group=group: advance(count * len(group)),  # type: ignore[misc]
+        )
+        for arm in group:
+            judge_m = (arm.weight if arm.name == "naive" else target_m)[some]
+            hit_rm = np.array(
+                [_hits(arm, logit_nm, label_m, unit_m, some) for logit_nm in logit_rnm]
+            )
+            tau_r = np.full(len(ridges), START if arm.way is None else TAUS[arm.way])
+            judged[arm.name] = Judged(tau_r, np.array(ridges), hit_rm, judge_m, unit_m)
+    choices = {arm.name: choose_way(judged[arm.name], seed=seed) for arm in arms}
+    choice = choose_way(
+        _joined([judged[arm.name] for arm in arms if arm.way is not None]), seed=seed
+    )
+    return Tuned(
+        tuple(replace(arm, ridge=choices[arm.name].ridge) for arm in arms), choices, choice
+    )
+
+
+def _hits(
+    arm: ProbeArm, logit_nm: npt.NDArray[np.floating], label_n: Ints, unit_n: Ints, rows: Ints
+) -> npt.NDArray[np.bool_]:
+    """Tell which images an arm is right about, calibrated on the same ones as in `tune_probe`."""
+    moved_nm = logit_nm if arm.logit_offset is None else logit_nm - arm.logit_offset
+    if arm.calibrate is not None:
+        calibration = fit_calibration(moved_nm, label_n, arm.calibrate[rows], unit_n)
+        moved_nm = calibration.apply(moved_nm)
+    return np.asarray(moved_nm.argmax(axis=1) == label_n)
+
+
+def _joined(judged: Sequence[Judged]) -> Judged:
+    return replace(
+        judged[0],
+        tau=np.concatenate([one.tau for one in judged]),
+        ridge=np.concatenate([one.ridge for one in judged]),
+        hit=np.concatenate([one.hit for one in judged]),
+    )
+
+
+def choose_from_hits(
+    hits: dict[Way, Floats], weight_n: Floats, unit_n: Ints, seed: int
+) -> WayChoice:
+    """Choose the way of a learner without a ridge from (n,) hits on held-out images."""
+    tau_c = np.array([TAUS[way] for way in hits])
+    judged = Judged(
+        tau_c, np.full(tau_c.size, np.nan), np.array(list(hits.values())), weight_n, unit_n
+    )
+    return choose_way(judged, seed=seed)
