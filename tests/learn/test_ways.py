@@ -7,16 +7,16 @@ import pytest
 
 from raising import refused
 from unskew.errors import ConfigError
-from unskew.learn.ways import Judged, WayChoice, check_way, choose_way, way_of
+from unskew.learn.ways import HeldOutHits, WayChoice, check_way, choose_way, way_of
 
 TAUS = np.array([0.0, 0.5, 1.0])
 
 
-def _judged(accuracies: list[float], n: int = 2000, seed: int = 0) -> Judged:
+def _judged(accuracies: list[float], n: int = 2000, seed: int = 0) -> HeldOutHits:
     """Three ways whose hits are nested: what a weaker one hits the stronger one hits, too."""
     luck_n = np.random.default_rng(seed).random(n)
     hit_cn = np.array([luck_n < accuracy for accuracy in accuracies])
-    return Judged(TAUS, np.full(3, np.nan), hit_cn, np.ones(n), np.arange(n))
+    return HeldOutHits(TAUS, np.full(3, np.nan), hit_cn, np.ones(n), np.arange(n))
 
 
 def test_a_tie_stays_at_half() -> None:
@@ -43,18 +43,18 @@ def test_less_than_one_standard_error_is_not_enough() -> None:
     wrong, right = np.flatnonzero(~half_n)[:51], np.flatnonzero(half_n)[:50]
     other_n[wrong], other_n[right] = True, False
     hits = np.array([half_n, half_n, other_n])
-    choice = choose_way(Judged(TAUS, np.full(3, np.nan), hits, np.ones(n), np.arange(n)))
+    choice = choose_way(HeldOutHits(TAUS, np.full(3, np.nan), hits, np.ones(n), np.arange(n)))
     assert choice.way == "half"
 
 
 def test_errors_are_clustered_by_unit() -> None:
     alone = _judged([0.7, 0.8, 0.815], n=1500)
-    together = Judged(TAUS, alone.ridge, alone.hit, alone.weight, np.arange(1500) // 5 * 1)
+    together = HeldOutHits(TAUS, alone.ridge, alone.hit, alone.weight, np.arange(1500) // 5 * 1)
     by_way = {
         kind: {row.way: row.stderr for row in choose_way(judged, least_ess=0).scores}
         for kind, judged in (("alone", alone), ("together", together))
     }
-    copies = Judged(
+    copies = HeldOutHits(
         TAUS, alone.ridge, np.tile(alone.hit, 2), np.ones(3000), np.tile(np.arange(1500), 2)
     )
     stderr = {row.way: row.stderr for row in choose_way(copies).scores}
@@ -73,14 +73,14 @@ def test_few_effective_images_choose_nothing() -> None:
 def test_without_a_choice_the_ridge_is_the_default() -> None:
     ridge_c = np.array([0.001, 0.01, 0.1])
     hits = np.zeros((3, 50))
-    judged = Judged(np.full(3, 0.5), ridge_c, hits, np.ones(50), np.arange(50))
+    judged = HeldOutHits(np.full(3, 0.5), ridge_c, hits, np.ones(50), np.arange(50))
     assert choose_way(judged).ridge == 0.01
 
 
 def test_a_single_way_has_its_ridge_chosen() -> None:
     luck_n = np.random.default_rng(0).random(1000)
     hits = np.array([luck_n < 0.7, luck_n < 0.8])
-    judged = Judged(np.zeros(2), np.array([0.01, 0.1]), hits, np.ones(1000), np.arange(1000))
+    judged = HeldOutHits(np.zeros(2), np.array([0.01, 0.1]), hits, np.ones(1000), np.arange(1000))
     choice = choose_way(judged)
     assert (choice.way, choice.ridge, choice.tau) == ("weights", 0.1, 0.0)
     few = choose_way(judged, least_ess=2000)
@@ -92,7 +92,7 @@ def test_a_single_way_has_its_ridge_chosen() -> None:
 def test_of_equal_ridges_the_one_next_to_the_default_is_taken() -> None:
     hit_n = np.random.default_rng(0).random(2000) < 0.8
     hits = np.array([hit_n, hit_n, hit_n, ~hit_n])
-    judged = Judged(
+    judged = HeldOutHits(
         np.full(4, 0.5), np.array([0.1, 0.03, 0.001, 0.01]), hits, np.ones(2000), np.arange(2000)
     )
     assert choose_way(judged).ridge == 0.03
@@ -101,14 +101,14 @@ def test_of_equal_ridges_the_one_next_to_the_default_is_taken() -> None:
 def test_of_a_single_way_only_the_ridge_is_chosen() -> None:
     luck_n = np.random.default_rng(0).random(2000)
     hits = np.array([luck_n < 0.7, luck_n < 0.9])
-    judged = Judged(np.zeros(2), np.array([0.01, 0.1]), hits, np.ones(2000), np.arange(2000))
+    judged = HeldOutHits(np.zeros(2), np.array([0.01, 0.1]), hits, np.ones(2000), np.arange(2000))
     choice = choose_way(judged)
     assert (choice.way, choice.ridge) == ("weights", 0.1)
     assert "no other way was tried" in choice.reason
     # One candidate is so much better that choosing it flatters nobody: what is left is the scatter
     # of 200 replicates, 0.0004.
     assert choice.optimism == pytest.approx(0.0, abs=2e-3)
-    few = Judged(np.zeros(2), judged.ridge, hits[:, :100], np.ones(100), np.arange(100))
+    few = HeldOutHits(np.zeros(2), judged.ridge, hits[:, :100], np.ones(100), np.arange(100))
     assert (choose_way(few).way, choose_way(few).ridge) == ("weights", 0.01)
     assert choose_way(few).optimism == 0.0
 
@@ -119,7 +119,7 @@ def test_the_score_of_the_best_of_many_equals_is_corrected() -> None:
     for seed in range(40):
         rng = np.random.default_rng(seed)
         hit_cn = rng.random((15, 600)) < 0.8
-        judged = Judged(
+        judged = HeldOutHits(
             np.repeat(TAUS, 5),
             np.tile(np.arange(1.0, 6.0), 3),
             hit_cn,
@@ -157,7 +157,7 @@ def test_a_ridge_is_left_only_for_a_better_one() -> None:
 
     def chosen(accuracies: list[float]) -> float | None:
         hits = np.array([luck_n < accuracy for accuracy in accuracies])
-        judged = Judged(np.full(3, 0.5), ridge_c, hits, np.ones(n), np.arange(n))
+        judged = HeldOutHits(np.full(3, 0.5), ridge_c, hits, np.ones(n), np.arange(n))
         return choose_way(judged).ridge
 
     assert chosen([0.8, 0.8, 0.8]) == 0.01

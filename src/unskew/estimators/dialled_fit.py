@@ -17,7 +17,7 @@ from unskew.learn.dial import turn_dial
 from unskew.learn.presets import TAUS, Way
 from unskew.learn.sklearn_fit import AdjustedClassifier, offset_of
 from unskew.learn.sklearn_routing import fit_weighted
-from unskew.learn.ways import LEAST_ESS, Judged, WayChoice, check_way, choose_way, too_few
+from unskew.learn.ways import LEAST_ESS, HeldOutHits, WayChoice, check_way, choose_way, too_few
 from unskew.records import Floats, Ints
 from unskew.records.clustered_mean import effective_size
 from unskew.records.levels import level_text
@@ -223,7 +223,7 @@ def _choose(
         reason = f"half, the starting point: a trial on {train.size} images failed: {error}"
         return WayChoice("half", None, reason, ess=ess)
     tau_c = np.array([TAUS[way] for way in ways])
-    judged = Judged(
+    judged = HeldOutHits(
         tau_c, np.full(tau_c.size, np.nan), np.array(hits), images.weight[judge], unit_n[judge]
     )
     return choose_way(judged, seed=seed)

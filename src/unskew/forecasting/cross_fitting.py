@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError
 from unskew.forecasting.learners import Learner, TrainedProbe
-from unskew.learn.calibration import choose_calibration, fit_calibration
+from unskew.learn.logit_calibration import choose_calibration, fit_logit_calibration
 from unskew.learn.presets import Way
 from unskew.learn.probe import Probe
 from unskew.records import Floats, Ints
@@ -309,7 +309,7 @@ def calibrated_hits(
     hit_n = np.zeros(label_n.size)
     for fold in range(deal.n_folds):
         test, rows = np.flatnonzero(deal.fold == fold), deal.training_rows(fold, within)
-        calibration = fit_calibration(
+        calibration = fit_logit_calibration(
             logit_nm[rows], label_n[rows], arm.calibrate[rows], unit_n[rows]
         )
         hit_n[test] = calibration.apply(logit_nm[test]).argmax(axis=1) == label_n[test]

@@ -29,7 +29,7 @@ from unskew.forecasting.probe_data import ProbeData
 from unskew.learn.dial import Dialled
 from unskew.learn.presets import TAUS, Way
 from unskew.learn.probe_grid import RIDGES, cross_fit_logits, some_rows
-from unskew.learn.ways import START, Judged, WayChoice, check_way, choose_way
+from unskew.learn.ways import START, HeldOutHits, WayChoice, check_way, choose_way
 from unskew.records import Floats, Ints
 
 
@@ -135,7 +135,7 @@ def tune_arms(
     rows = kept[some]
     X_md, label_m, unit_m = X_nd[rows], label_n[rows], unit_n[rows]
     fold_m = fold_n[data.order][rows]
-    judged: dict[str, Judged] = {}
+    judged: dict[str, HeldOutHits] = {}
     for group in arms_by_fit(merged):
         weight_m = group[0].weight[some]
         logit_rnm = cross_fit_logits(
@@ -151,7 +151,7 @@ def tune_arms(
             offset_m = 0.0 if arm.logit_offset is None else arm.logit_offset
             hit_rm = (logit_rnm - offset_m).argmax(axis=2) == label_m
             tau_r = np.full(len(ridges), START if arm.way is None else TAUS[arm.way])
-            judged[arm.name] = Judged(tau_r, np.array(ridges), hit_rm, judge_m, unit_m)
+            judged[arm.name] = HeldOutHits(tau_r, np.array(ridges), hit_rm, judge_m, unit_m)
     choices = {arm.name: choose_way(judged[arm.name], seed=seed) for arm in arms}
     choice = choose_way(
         _joined([judged[arm.name] for arm in arms if arm.way is not None]), seed=seed
@@ -161,7 +161,7 @@ def tune_arms(
     )
 
 
-def _joined(judged: Sequence[Judged]) -> Judged:
+def _joined(judged: Sequence[HeldOutHits]) -> HeldOutHits:
     return replace(
         judged[0],
         tau=np.concatenate([one.tau for one in judged]),
@@ -175,7 +175,7 @@ def choose_from_hits(
 ) -> WayChoice:
     """Choose the way of a learner without a ridge from (n,) hits on held-out images."""
     tau_c = np.array([TAUS[way] for way in hits])
-    judged = Judged(
+    judged = HeldOutHits(
         tau_c, np.full(tau_c.size, np.nan), np.array(list(hits.values())), weight_n, unit_n
     )
     return choose_way(judged, seed=seed)

@@ -9,13 +9,14 @@
   `make_baselines`.
 - ``batch_norm``: batch normalisation after weighted training: statistics of the target, not of
   the pool.
-- ``calibration``: logits made to hold on the target: one temperature, and a bias for every class.
 - ``density_ratio``: the density ratio of target and pool from a classifier that tells their
   images apart.
 - ``dial``: `turn_dial`: how much of a class's weight moves into its logit.
 - ``fast_network``: a small network that learns much in few passes: minutes on a CPU.
 - ``last_layer``: the last linear layer of a network: found, and refitted on what the rest makes
   of images.
+- ``logit_calibration``: logits made to hold on the target: one temperature, and a bias for every
+  class.
 - ``loss``: `WeightedLoss`: a per-image loss of torch, weighted, and unbiased under minibatches.
 - ``model_zoo``: which network a setting names, with the scaling of its inputs inside.
 - ``network_ways``: what happens to a network after its epochs: its last layer refitted, or its

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import DataError, first_few
-from unskew.learn.calibration import choose_calibration
+from unskew.learn.logit_calibration import choose_calibration
 from unskew.learn.presets import TAUS
 from unskew.learn.probe_grid import tune_probe
 from unskew.learn.recipes import after_training

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.learn.calibration import Calibration, choose_calibration
 from unskew.learn.dial import Dialled, turn_dial
+from unskew.learn.logit_calibration import LogitCalibration, choose_calibration
 from unskew.learn.presets import TAUS
 from unskew.learn.probe import Probe, fit_probe
-from unskew.learn.ways import START, Judged, WayChoice, choose_way
+from unskew.learn.ways import START, HeldOutHits, WayChoice, choose_way
 from unskew.records import Floats, Ints
 from unskew.splits.folds import deal_folds
 
@@ -35,7 +35,7 @@ class TunedProbe:
 
     probe: Probe
     choice: WayChoice
-    calibration: Calibration = field(repr=False)
+    calibration: LogitCalibration = field(repr=False)
 
 
 def dialled_probe(
@@ -149,9 +149,9 @@ def tune_probe(
         logit_rmm = cross_fit_logits(X_md, label_m, dialled, fold_m, ridges, advance=advance)
         hits += [logit_mm.argmax(axis=1) == label_m for logit_mm in logit_rmm]
     tau_c, ridge_c = np.array(candidates).T
-    choice = choose_way(Judged(tau_c, ridge_c, np.array(hits), judge_m, unit_m), seed=seed)
+    choice = choose_way(HeldOutHits(tau_c, ridge_c, np.array(hits), judge_m, unit_m), seed=seed)
     ridge = float(ridges[0] if choice.ridge is None else choice.ridge)
-    calibration = Calibration(1.0, np.zeros(n_classes))
+    calibration = LogitCalibration(1.0, np.zeros(n_classes))
     if calibrate and n_folds > 1:
         dialled = _dialled(weight_m, label_m, choice.tau, offset_m)
         logit_mm = cross_fit_logits(X_md, label_m, dialled, fold_m, [ridge], advance=advance)[0]
@@ -166,7 +166,7 @@ def _dialled(weight_n: Floats, label_n: Ints, tau: float, offset_m: Floats) -> D
     return replace(dialled, logit_shift=dialled.logit_shift + offset_m)
 
 
-def calibrated(probe: Probe, calibration: Calibration) -> Probe:
+def calibrated(probe: Probe, calibration: LogitCalibration) -> Probe:
     """Return the probe whose logits are the calibrated ones."""
     return replace(
         probe,

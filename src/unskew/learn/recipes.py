@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from unskew.errors import ConfigError
-from unskew.learn.calibration import Calibration
+from unskew.learn.logit_calibration import LogitCalibration
 from unskew.records import Floats, Ints
 
 Form = Literal["weights", "posthoc", "loss", "deferred", "retrained"]
@@ -76,5 +76,7 @@ def after_training(recipe: Recipe | None) -> dict[str, Any] | None:
         return None
     never_m = np.isposinf(recipe.logit_offset)
     if recipe.form == "posthoc":
-        return Calibration(1.0, -recipe.logit_offset).to_dict()
-    return Calibration(1.0, np.where(never_m, -np.inf, 0.0)).to_dict() if never_m.any() else None
+        return LogitCalibration(1.0, -recipe.logit_offset).to_dict()
+    return (
+        LogitCalibration(1.0, np.where(never_m, -np.inf, 0.0)).to_dict() if never_m.any() else None
+    )

@@ -22,7 +22,7 @@ from unskew.engine.progress import show_progress
 from unskew.errors import ConfigError, DataError, did_you_mean, missing_extra
 from unskew.files.atomic import written_whole
 from unskew.files.plain_json import write_json
-from unskew.learn.calibration import Calibration
+from unskew.learn.logit_calibration import LogitCalibration
 from unskew.learn.presets import DEVICES, TrainSettings
 from unskew.learn.training_data import row_blocks
 from unskew.learn.ways import WayChoice
@@ -258,7 +258,7 @@ class TrainedModel:
     fingerprint: dict[str, str] = field(repr=False)
     network: Any = field(repr=False)
     choice: WayChoice | None = None
-    calibration: Calibration | None = field(repr=False, default=None)
+    calibration: LogitCalibration | None = field(repr=False, default=None)
 
     @property
     def calibrated_on_validation(self) -> bool:
@@ -403,7 +403,7 @@ def load_trained(folder: str | os.PathLike[str]) -> TrainedModel:
         WayChoice.from_dict(state["choice"]),
         None
         if calibration is None
-        else Calibration(calibration["scale"], np.array(calibration["bias"])),
+        else LogitCalibration(calibration["scale"], np.array(calibration["bias"])),
     )
 
 

@@ -122,7 +122,7 @@ def way_of(tau: float) -> Way:
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class HeldOutHits:
     """Candidates, and whether each was right on each held-out image.
 
     Attributes
@@ -162,7 +162,7 @@ class Judged:
         return weight_u.astype(np.float64), right_cu.astype(np.float64)
 
 
-def choose_way(judged: Judged, *, least_ess: float = LEAST_ESS, seed: int = 0) -> WayChoice:
+def choose_way(judged: HeldOutHits, *, least_ess: float = LEAST_ESS, seed: int = 0) -> WayChoice:
     """Choose the dial, and a ridge with it, from held-out scores.
 
     It starts from τ = ½ and the ridge next to 0.01, and leaves a ridge, then τ, only for one that
@@ -182,7 +182,7 @@ def choose_way(judged: Judged, *, least_ess: float = LEAST_ESS, seed: int = 0) -
     return WayChoice(row.way, row.ridge, _reason(row, rows, way_of(judged.start)), rows, score, ess)
 
 
-def _no_choice(judged: Judged, score_c: Floats, ess: float, least_ess: float) -> WayChoice:
+def _no_choice(judged: HeldOutHits, score_c: Floats, ess: float, least_ess: float) -> WayChoice:
     way, at = way_of(judged.start), _default(judged, judged.start)
     is_alone = bool((judged.tau == judged.start).all())
     reason = f"{way}: no other way was tried." if is_alone else too_few(ess, least_ess, way)
@@ -198,7 +198,7 @@ def too_few(ess: float, least_ess: float = LEAST_ESS, way: Way = "half") -> str:
 
 
 def _decide(
-    judged: Judged, weight_u: Floats, right_cu: Floats, count_u: Floats
+    judged: HeldOutHits, weight_u: Floats, right_cu: Floats, count_u: Floats
 ) -> tuple[int, tuple[WayScore, ...]]:
     """Return the candidate that is chosen, and the best one of every τ; units count ``count_u``."""
     total = float(count_u @ weight_u)
@@ -239,13 +239,13 @@ def paired_error(difference_u: Floats, weight_u: Floats, count_u: Floats | None 
     return math.sqrt(float(count_u @ np.square(pull_u))) / total
 
 
-def _default(judged: Judged, tau: float) -> int:
+def _default(judged: HeldOutHits, tau: float) -> int:
     """Return the candidate of that τ whose ridge is next to the default."""
     own = np.flatnonzero(judged.tau == tau)
     return int(own[_distance(judged.ridge[own]).argmin()])
 
 
-def _optimism(judged: Judged, seed: int) -> float:
+def _optimism(judged: HeldOutHits, seed: int) -> float:
     """Estimate how much the score of a choice flatters it on the images that it was made on.
 
     The mean of S*(c*) − S(c*), c* chosen on a bootstrap sample whose scores are S* (Efron 1983),

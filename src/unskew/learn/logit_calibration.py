@@ -27,7 +27,7 @@ _FOLDS = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Calibration:
+class LogitCalibration:
     """Calibrated logits: scale · z_m + bias_m.
 
     Attributes
@@ -48,14 +48,14 @@ class Calibration:
         return {"scale": self.scale, "bias": self.bias.tolist()}
 
 
-def fit_calibration(
+def fit_logit_calibration(
     logit_nm: npt.NDArray[np.floating],
     label_n: Ints,
     weight_n: Floats,
     unit_n: Ints | None = None,
     *,
     biases: bool = True,
-) -> Calibration:
+) -> LogitCalibration:
     """Minimise Σ_i p_i (log Σ_m e^{s z_im + c_m} − s z_{i,y_i} − c_{y_i}) + Σ_m c_m²/(2 σ² n*).
 
     p_i = w_i/Σ_j w_j, n* the effective number of units, σ = ½: without images of a class its bias
@@ -66,7 +66,7 @@ def fit_calibration(
     """
     n, n_classes = logit_nm.shape
     used = np.flatnonzero((weight_n > 0) & np.isfinite(logit_nm[np.arange(n), label_n]))
-    neutral = Calibration(1.0, np.zeros(n_classes))
+    neutral = LogitCalibration(1.0, np.zeros(n_classes))
     if used.size < 2:
         return neutral
     z_nm = np.asarray(logit_nm[used], dtype=np.float64)
@@ -106,7 +106,7 @@ def fit_calibration(
     )
     bias_m = np.zeros(n_classes)
     bias_m[kept] = optimum.x[1:] - optimum.x[1:].mean()
-    return Calibration(float(np.exp(optimum.x[0])), bias_m)
+    return LogitCalibration(float(np.exp(optimum.x[0])), bias_m)
 
 
 def choose_calibration(
@@ -116,7 +116,7 @@ def choose_calibration(
     unit_n: Ints | None = None,
     *,
     seed: int = 0,
-) -> tuple[Calibration, Estimate]:
+) -> tuple[LogitCalibration, Estimate]:
     """Fit a temperature, with class biases if they help; return also what biases gain.
 
     They help if the weighted accuracy on images of other folds than those they were fitted on is
@@ -130,9 +130,9 @@ def choose_calibration(
     moved_nm = np.empty(logit_nm.shape)
     for fold in range(int(fold_n.max()) + 1):
         rest, part = np.flatnonzero(fold_n != fold), np.flatnonzero(fold_n == fold)
-        fitted = fit_calibration(logit_nm[rest], label_n[rest], weight_n[rest], unit_n[rest])
+        fitted = fit_logit_calibration(logit_nm[rest], label_n[rest], weight_n[rest], unit_n[rest])
         moved_nm[part] = fitted.apply(logit_nm[part])
     hits = [(z_nm.argmax(axis=1) == label_n).astype(np.float64) for z_nm in (moved_nm, logit_nm)]
     gain = plain_mean(weight_n / weight_n.sum(), hits[0] - hits[1], unit_n)
     biases = gain.value > gain.stderr
-    return fit_calibration(logit_nm, label_n, weight_n, unit_n, biases=biases), gain
+    return fit_logit_calibration(logit_nm, label_n, weight_n, unit_n, biases=biases), gain

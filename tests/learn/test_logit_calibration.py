@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unskew.learn.calibration import choose_calibration, fit_calibration
+from unskew.learn.logit_calibration import choose_calibration, fit_logit_calibration
 
 
 def _sample(seed: int, n: int = 6000) -> tuple[np.ndarray, np.ndarray]:
@@ -19,7 +19,7 @@ def _sample(seed: int, n: int = 6000) -> tuple[np.ndarray, np.ndarray]:
 def test_scale_and_bias_are_found() -> None:
     logit_nm, label_n = _sample(0)
     bias_m = np.array([0.4, -0.1, -0.3])
-    found = fit_calibration((logit_nm - bias_m) / 1.7, label_n, np.ones(label_n.size))
+    found = fit_logit_calibration((logit_nm - bias_m) / 1.7, label_n, np.ones(label_n.size))
     assert found.scale == pytest.approx(1.7, rel=0.05)
     np.testing.assert_allclose(found.bias - found.bias.mean(), bias_m, atol=0.08)
 
@@ -27,7 +27,7 @@ def test_scale_and_bias_are_found() -> None:
 def test_weights_move_the_classes_to_their_shares() -> None:
     logit_nm, label_n = _sample(1)
     weight_n = np.array([1.0, 3.0, 1.0])[label_n]
-    found = fit_calibration(logit_nm, label_n, weight_n)
+    found = fit_logit_calibration(logit_nm, label_n, weight_n)
     # Label shift adds log 3 to the logit of class 1.
     assert found.bias[1] - found.bias[0] == pytest.approx(np.log(3), abs=0.12)
 
@@ -35,8 +35,8 @@ def test_weights_move_the_classes_to_their_shares() -> None:
 def test_a_constant_in_the_logits_changes_nothing() -> None:
     logit_nm, label_n = _sample(2, 400)
     rng = np.random.default_rng(0)
-    one = fit_calibration(logit_nm, label_n, np.ones(400))
-    other = fit_calibration(logit_nm + rng.normal(size=(400, 1)), label_n, 5 * np.ones(400))
+    one = fit_logit_calibration(logit_nm, label_n, np.ones(400))
+    other = fit_logit_calibration(logit_nm + rng.normal(size=(400, 1)), label_n, 5 * np.ones(400))
     assert other.scale == pytest.approx(one.scale, rel=1e-4)
     np.testing.assert_allclose(other.bias, one.bias, atol=1e-4)
 
@@ -44,21 +44,21 @@ def test_a_constant_in_the_logits_changes_nothing() -> None:
 def test_few_images_of_a_class_hardly_move_it() -> None:
     rng = np.random.default_rng(3)
     logit_nm = rng.normal(size=(12, 3))
-    found = fit_calibration(logit_nm, np.repeat([0, 1, 2], [10, 1, 1]), np.ones(12))
+    found = fit_logit_calibration(logit_nm, np.repeat([0, 1, 2], [10, 1, 1]), np.ones(12))
     assert np.abs(found.bias).max() < 1.0
 
 
 def test_a_class_that_is_never_predicted_stays_so() -> None:
     logit_nm, label_n = _sample(4, 500)
     logit_nm = np.column_stack([logit_nm, np.full(500, -np.inf)])
-    found = fit_calibration(logit_nm, label_n, np.ones(500))
+    found = fit_logit_calibration(logit_nm, label_n, np.ones(500))
     assert found.bias[3] == 0.0
     assert np.isneginf(found.apply(logit_nm)[:, 3]).all()
 
 
 def test_separated_images_have_a_finite_scale() -> None:
     label_n = np.arange(40) % 2
-    found = fit_calibration(np.eye(2)[label_n] * 5, label_n, np.ones(40))
+    found = fit_logit_calibration(np.eye(2)[label_n] * 5, label_n, np.ones(40))
     assert np.isfinite(found.scale)
 
 
@@ -80,6 +80,6 @@ def test_class_biases_are_kept_only_where_they_help() -> None:
 
 def test_a_temperature_alone_changes_no_prediction() -> None:
     logit_nm, label_n = _sample(7, 500)
-    found = fit_calibration(3 * logit_nm + np.eye(3)[0], label_n, np.ones(500), biases=False)
+    found = fit_logit_calibration(3 * logit_nm + np.eye(3)[0], label_n, np.ones(500), biases=False)
     assert found.scale < 0.6
     assert (found.bias == 0).all()
