@@ -269,7 +269,8 @@ def _tune(value_u: Floats, shift_u: Floats, slope: float, shift: float) -> _Tuni
     if variance <= 1e-24:
         is_off = abs(shift) > 1e-9
         return _Tuning(slope, float(is_off), 0.0, 0.0 if is_off else 1.0)
-    tuned = float(np.clip(_smallest_variance(value_u, shift_u, variance), *sorted((0.0, slope))))
+    low, high = sorted((0.0, slope))
+    tuned = float(np.clip(_smallest_variance(value_u, shift_u, variance), low, high))
     z = abs(shift) / math.sqrt(variance)
     shift_p = 2.0 * float(scipy.special.ndtr(-z))
     rest_u = value_u + tuned * shift_u
