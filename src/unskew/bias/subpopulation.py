@@ -47,9 +47,11 @@ class Subpopulation(Bias):
 
     def __post_init__(self) -> None:
         if not isinstance(self.queries, Mapping):
-            raise wrong_option(
-                "queries is a table {source: query}, such as {'night': 'hour > 20', 'any': 'all'}",
-                queries=self.queries,
+            raise ConfigError(
+                "queries is a table {source: query}, such as {'night': 'hour > 20', 'any': 'all'}; "
+                f"got {self.queries!r}.",
+                option="queries",
+                value=repr(self.queries),
             )
         object.__setattr__(self, "queries", name_sources(self.queries, "queries"))
 

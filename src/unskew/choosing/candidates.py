@@ -14,7 +14,7 @@ import numpy as np
 from unskew.choosing.membership_score import Folds, MembershipScore, score_memberships
 from unskew.choosing.target_distance import Fact, TargetDistance, distance_to_target
 from unskew.debiasing.pool_weights import debias
-from unskew.errors import ConfigError, UnskewWarning, wrong_option
+from unskew.errors import ConfigError, UnskewWarning
 from unskew.records import Pool, Weights
 from unskew.records.holm import OBJECTION, holm
 
@@ -125,8 +125,10 @@ def name_candidates(
 
     listed: Any = candidates
     if not isinstance(listed, list | tuple | Mapping):
-        raise wrong_option(
-            "candidates is a list of bias models, or {name: model}", candidates=listed
+        raise ConfigError(
+            f"candidates is a list of bias models, or {{name: model}}; got {listed!r}.",
+            option="candidates",
+            value=repr(listed),
         )
     models: list[Any] = list(listed.values()) if isinstance(listed, Mapping) else list(listed)
     if not models:
@@ -138,8 +140,10 @@ def name_candidates(
         )
     wrong = [model for model in models if not isinstance(model, AnyBias)]
     if wrong:
-        raise wrong_option(
-            "candidates are bias models such as unskew.bias.Strata('label')", candidates=wrong[0]
+        raise ConfigError(
+            f"candidates are bias models such as unskew.bias.Strata('label'); got {wrong[0]!r}.",
+            option="candidates",
+            value=repr(wrong[0]),
         )
     names = (
         [str(name) for name in listed]

@@ -15,7 +15,7 @@ from unskew.choosing.choice import BiasChoice
 from unskew.choosing.decision import decide
 from unskew.choosing.membership_score import make_folds
 from unskew.choosing.target_distance import known_facts, restricted_facts
-from unskew.errors import DataError, wrong_option
+from unskew.errors import ConfigError, DataError, wrong_option
 from unskew.records import Pool, Target
 from unskew.records.arrays import Randomness, seed_of
 from unskew.records.pool_table import require_inputs
@@ -109,7 +109,9 @@ def _check_arguments(
 ) -> None:
     require_inputs("choose_bias", pool, target)
     if isinstance(facts, Target) or any(not isinstance(fact, Target) for fact in facts):
-        raise wrong_option("facts is a list of unskew.Target", facts=facts)
+        raise ConfigError(
+            f"facts is a list of unskew.Target; got {facts!r}.", option="facts", value=repr(facts)
+        )
     if not isinstance(folds, int | np.integer) or folds < 2:
         raise wrong_option(
             "folds is the number of parts that are left out in turn, a whole number of at least 2",

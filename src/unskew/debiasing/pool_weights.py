@@ -14,6 +14,7 @@ import numpy.typing as npt
 from unskew.debiasing.fitted_weights import weigh_fitted
 from unskew.debiasing.train_fit import SplitOutcome, TrainFit, masses_text
 from unskew.errors import (
+    ConfigError,
     DataError,
     UnskewError,
     UnskewWarning,
@@ -111,7 +112,11 @@ def _check_arguments(pool: object, bias: object, target: object, max_uncovered: 
 
     require_inputs("debias", pool, target)
     if not isinstance(bias, AnyBias):
-        raise wrong_option("bias is a bias model such as unskew.bias.Strata('label')", bias=bias)
+        raise ConfigError(
+            f"bias is a bias model such as unskew.bias.Strata('label'); got {bias!r}.",
+            option="bias",
+            value=repr(bias),
+        )
     if not 0.0 < max_uncovered <= 1.0:
         raise wrong_option(
             "max_uncovered is a share above 0 and at most 1", max_uncovered=max_uncovered
