@@ -54,7 +54,7 @@ def test_the_keys_and_titles_are_different() -> None:
         len({setting.key for setting in settings})
         == len({setting.title for setting in settings})
         == len(settings)
-        == 15
+        == 16
     )
     assert (
         falling_sizes(0.3, 5).tolist()

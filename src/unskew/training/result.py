@@ -140,6 +140,7 @@ def judge_arms(
     replicates: int = 1000,
     part_only: str = "",
     choices: Mapping[str, WayChoice] | None = None,
+    memberships: pd.DataFrame | None = None,
 ) -> Scores:
     """Evaluate every arm on the held-out split with the weights of the run, and compare them.
 
@@ -154,6 +155,7 @@ def judge_arms(
         "bins": {} if config.target is None else dict(config.target.bins or {}),
         "private": config.report.privacy == "aggregate",
         "replicates": replicates,
+        "memberships": memberships,
     }
     evaluations = {
         name: evaluate_predictions(table, frame, **options) for name, frame in predictions.items()

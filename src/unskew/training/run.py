@@ -19,6 +19,7 @@ from unskew.errors import ConfigError, CoverageError, OverlapError, missing_extr
 from unskew.files.atomic import write_text, written_whole
 from unskew.files.plain_json import write_json
 from unskew.records import Floats
+from unskew.runs.evaluate import read_memberships_table
 from unskew.runs.forecast import join_forecast
 from unskew.runs.output import (
     PAGE,
@@ -274,6 +275,7 @@ def run_training(
         replicates=replicates,
         part_only=prepared.part_only(training.splits.held_out),
         choices={name: model.choice for name, model in models.items() if model.choice},
+        memberships=read_memberships_table(out),
     )
     return _write_results(prepared, models, scores)
 
