@@ -24,7 +24,7 @@ from unskew.forecasting.record import Forecast
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_class_bias_is_forecast_within_two_standard_errors(seed: int) -> None:
+def test_class_bias_is_forecast_within_three_standard_errors(seed: int) -> None:
     world = class_world([1500, 300], seed=seed)
     forecast = forecast_world(world)
     weight_n = unskew.debias(world.pool, world.bias, world.target).weight
@@ -32,10 +32,10 @@ def test_class_bias_is_forecast_within_two_standard_errors(seed: int) -> None:
     assert true["debiased"] - true["naive"] > 0.08
     for name, value in true.items():
         assert (
-            abs(forecast.arm(name).accuracy.value - value) < 2 * forecast.arm(name).accuracy.stderr
+            abs(forecast.arm(name).accuracy.value - value) < 3 * forecast.arm(name).accuracy.stderr
         )
         assert forecast.arm(name).accuracy.stderr < 0.03
-    assert abs(forecast.gain.value - (true["debiased"] - true["naive"])) < 2 * forecast.gain.stderr
+    assert abs(forecast.gain.value - (true["debiased"] - true["naive"])) < 3 * forecast.gain.stderr
     assert forecast.verdict == "reweight"
     assert forecast.objection is None
 
