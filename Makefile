@@ -67,7 +67,7 @@ bench: $(BENCH)/.ready ## speed and memory compared with other packages; writes 
 bench-weights: $(READY) ## weights compared with skada, adapt and balance (hours); writes docs/weights-performance.md
 	$(VENV)/bin/python benchmarks/weights.py --resume
 
-bench-learning: $(READY) ## what weights bring on CIFAR-10 (an hour; UNSKEW_DATA names its folder); writes docs/learning-performance.md
+bench-learning: $(READY) ## what weights bring on CIFAR-10 (an hour; UNSKEW_DATA names its folder); writes docs/ways-performance.md
 	$(VENV)/bin/python benchmarks/learning.py
 
 bench-images: $(READY) ## what representations cost compared with decoding; writes docs/images-performance.md

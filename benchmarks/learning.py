@@ -1,5 +1,5 @@
 """What weights bring on real images, CIFAR-10 with known selection: the figures of
-docs/learning-performance.md.
+docs/ways-performance.md.
 
     python benchmarks/learning.py --data FOLDER [--part probe …] [--settings KEY …] [--seeds 0 1 2
     3]
@@ -7,7 +7,7 @@ docs/learning-performance.md.
 The parts: features (of CIFAR-10 and CIFAR-100, by a pretrained network, kept in .bench-cache),
 probe (every way and recipe, tuned and tested), curve
 (accuracy against the number of images), forecast (what is predicted), truth (what came true),
-network (a small network from scratch, by epoch), page (docs/learning-performance.md from what is
+network (a small network from scratch, by epoch), page (docs/ways-performance.md from what is
 there). Every result is a line of .bench-cache/learning-*.jsonl; what is there is not measured
 again. Several processes may run at once. FOLDER holds cifar10/train-000.webp …; the default is the
 variable UNSKEW_DATA.

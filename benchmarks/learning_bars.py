@@ -1,4 +1,4 @@
-"""What was to be reached, and whether it was: the trial's figures, and the bars of the forecast."""
+"""What forecasts were to reach, and whether they did."""
 
 from __future__ import annotations
 
@@ -12,75 +12,6 @@ from learning_results import Record
 Key = tuple[Any, ...]
 NAMES = ("naive", "debiased", "gain")
 NORMAL = 1.96
-# setting: arm -> (accuracy, worst group or None), of a trial with 4 seeds.
-BARS: dict[str, dict[str, tuple[float, float | None]]] = {
-    "classes-0.1-0.5": {
-        "reference": (84.6, None),
-        "naive": (80.4, None),
-        "debiased": (84.0, None),
-        "oracle": (83.9, None),
-    },
-    "classes-0.1-0.3": {
-        "reference": (84.6, None),
-        "naive": (70.7, 33),
-        "debiased": (81.7, 74),
-        "oracle": (81.7, None),
-    },
-    "missing-2000": {
-        "reference": (84.6, None),
-        "naive": (77.8, 27),
-        "debiased": (81.9, 53),
-        "oracle": (81.9, None),
-    },
-    "missing-500": {
-        "reference": (84.6, None),
-        "naive": (73.0, 7),
-        "debiased": (79.0, 35),
-        "oracle": (79.0, None),
-    },
-    "background-500": {
-        "reference": (84.6, None),
-        "naive": (82.3, 74),
-        "box": (82.7, None),
-        "debiased": (83.4, 79),
-        "oracle": (83.4, 79),
-    },
-}
-
-
-@dataclass(frozen=True)
-class Summary:
-    """Mean and standard deviation over the seeds, in points."""
-
-    accuracy: float
-    accuracy_sd: float
-    worst: float
-    worst_sd: float
-    seeds: tuple[int, ...]
-
-
-def summarize(records: Mapping[Key, Record], setting: str, arm: str) -> Summary | None:
-    """Accuracy and the worst group's of each seed, over the seeds that are there."""
-    values = {
-        key[1]: record for key, record in records.items() if key[0] == setting and key[2] == arm
-    }
-    if not values:
-        return None
-    accuracy_s = np.array([record["accuracy"] for record in values.values()])
-    worst_s = np.array([min(record["by_group"]) for record in values.values()])
-    spread = 1 if len(values) > 1 else 0
-    return Summary(
-        accuracy_s.mean(),
-        accuracy_s.std(ddof=spread),
-        worst_s.mean(),
-        worst_s.std(ddof=spread),
-        tuple(sorted(values)),
-    )
-
-
-def met(value: float, bar: float, digits: int = 1) -> bool:
-    """As printed, at least the bar."""
-    return round(value, digits) >= bar
 
 
 @dataclass(frozen=True)
