@@ -115,9 +115,9 @@ def verdict(records: Mapping[Key, Record]) -> str:
     return (
         f"`auto` is at or above the best tuned recipe, within one paired standard error, in "
         f"{sum(ahead)} of {len(ahead)} settings where bias matters, and "
-        f"{means[lead] / len(ahead):.2f} points above {lead}, the best single recipe, on average. Its worst group is within 2 "
-        f"points of the best recipe's worst group in {sum(worst)} of {len(worst)}. Seeds "
-        f"{seeds_text(seeds)}; eight are planned."
+        f"{means[lead] / len(ahead):.2f} points above {lead}, the best single recipe, on average. "
+        f"Its worst group is within 2 points of the best recipe's worst group in {sum(worst)} of "
+        f"{len(worst)}. Seeds {seeds_text(seeds)}; eight are planned."
     )
 
 

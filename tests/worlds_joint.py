@@ -323,7 +323,7 @@ def objections(data: DataSet) -> tuple[bool, bool, bool]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnskewWarning)
         weights = unskew.debias(data.pool, data.bias, data.target)
-        diagnostics = diagnose(data.pool, weights, outcomes={}, replicates=0)
+        diagnostics = diagnose(data.pool, weights, replicates=0)
         summary = summarize_run(data.pool, weights, diagnostics)
     verdict, words = summary.verdict, "does not describe"
     fit = words in summary.bias.fit_message or any(words in text for text in verdict.sentences)
