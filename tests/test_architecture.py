@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,12 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "unskew"
 MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+@cache
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
 
 # Law 1: a room imports from lower layers, and within its layer what SIDEWAYS says.
 LAYERS: tuple[tuple[str, ...], ...] = (
@@ -107,7 +114,7 @@ def _only_for_types(tree: ast.Module) -> set[ast.AST]:
 
 def _imported(path: Path) -> Iterator[tuple[str, int]]:
     """Yield every module of unskew that runs when the file does, lazy imports included."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = _parsed(path)
     exempt = _only_for_types(tree)
     for node in ast.walk(tree):
         if node in exempt:
@@ -166,7 +173,7 @@ def test_law_1_every_room_has_a_layer_and_every_layer_its_rooms() -> None:
 
 @pytest.mark.parametrize("file", DOORS_UPWARDS)
 def test_law_1b_records_open_their_doors_when_a_method_is_called(file: str) -> None:
-    body = ast.parse((PACKAGE / file).read_text(encoding="utf-8")).body
+    body = _parsed(PACKAGE / file).body
     top = {node.module for node in body if isinstance(node, ast.ImportFrom)}
     assert not top & DOORS_UPWARDS[file]
 
@@ -197,7 +204,7 @@ def test_law_2_no_module_loads_heavy_packages_when_imported() -> None:
         # numba is a decorator's business: a kernels' file loads it, inside a function of others.
         allowed = {"numba"} if "kernels" in path.stem else set()
         allowed |= LOADS_HEAVY.get(_name(path), set())
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in _parsed(path).body:
             if isinstance(node, ast.Import | ast.ImportFrom):
                 names = (
                     [node.module or ""]
@@ -229,7 +236,7 @@ def test_one_name_means_one_thing() -> None:
     """No two public classes or functions of the package share a name."""
     homes: dict[str, set[str]] = {}
     for path in MODULES:
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in _parsed(path).body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
                 homes.setdefault(node.name, set()).add(_name(path))
     assert not {name: sorted(files) for name, files in homes.items() if len(files) > 1}
@@ -250,7 +257,7 @@ def _listed_files(docstring: str) -> list[str]:
     ids=lambda room: room.relative_to(PACKAGE).as_posix(),
 )
 def test_the_docstring_of_a_room_says_what_each_of_its_files_does(room: Path) -> None:
-    docstring = ast.get_docstring(ast.parse((room / "__init__.py").read_text(encoding="utf-8")))
+    docstring = ast.get_docstring(_parsed(room / "__init__.py"))
     files = [path.stem for path in room.glob("*.py") if path.name != "__init__.py"]
     inner = [path.parent.name for path in room.glob("*/__init__.py")]
     assert sorted(_listed_files(docstring or "")) == sorted(files + inner)
@@ -285,7 +292,7 @@ def test_variables_have_the_names_of_things() -> None:
     empty = {"said", "told", "found", "given"}
     named = []
     for path in MODULES:
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = _parsed(path)
         fields = {node.target for node in ast.walk(tree) if isinstance(node, ast.AnnAssign)}
         named += [
             f"{_name(path)}:{node.lineno} {node.id}"
