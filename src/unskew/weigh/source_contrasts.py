@@ -302,7 +302,7 @@ def _steadied(covariance_jj: Floats, freedom_j: Floats, effective_j: Floats) -> 
     steady_j = np.where(freedom_j < FEW_FREEDOM, steady_j, own_j)
     # What sources have in common keeps its correlation.
     ratio_j = np.sqrt(np.divide(steady_j, own_j, out=np.ones_like(own_j), where=own_j > 0))
-    steady_jj = covariance_jj * np.outer(ratio_j, ratio_j)
+    steady_jj: Floats = covariance_jj * np.outer(ratio_j, ratio_j)
     np.fill_diagonal(steady_jj, steady_j / effective_j)
     return steady_jj
 
