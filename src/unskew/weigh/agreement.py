@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _MARGIN = 0.05
 # Scale of the half-Cauchy prior of the spread, in the same units. With 1, five sources of a rare
 # outcome whose odds differ much cover another one in 90% only (docs/honest-errors.md).
-_PRIOR_SCALE = 2.0
+_PRIOR_SCALE = 1.5
 # The spread is above the margin with this confidence; that within strata, which is looked at, too,
 # with this one.
 _CONFIDENCE = 0.95
