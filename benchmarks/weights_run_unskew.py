@@ -98,7 +98,7 @@ METHODS: dict[str, Callable[[dict[str, Any]], Compute]] = {
     "tilt_shrunk": _debias(
         lambda data: unskew.bias.Tilt(_names(data)), _sample, shrink=_features_of_model
     ),
-    "tilt_judged": _debias(lambda data: unskew.bias.Tilt(_names(data)), _sample, check_sample=True),
+    "tilt_judged": _debias(lambda data: unskew.bias.Tilt(_names(data)), _sample, judge=True),
     "propensity": _debias(lambda data: unskew.bias.Propensity(_names(data)), _sample),
     "soft_box": _debias(lambda data: unskew.bias.SoftBox(_names(data))),
     "soft_box_shrunk": _debias(

@@ -8,7 +8,7 @@ import pytest
 
 from mixed_sources import simple_pool
 from raising import refused
-from unskew import ConfigError, DataError, Pool, Target, debias
+from unskew import ConfigError, CoverageError, DataError, Pool, Target, debias
 from unskew.bias import Box, Known, Product, Propensity, Strata, Subpopulation, Tilt
 from unskew.errors import UnskewWarning
 
@@ -104,6 +104,20 @@ def test_a_pool_without_labels_or_of_odd_names():
     assert "x y: [%]" in weights.describe().assumed[0]
     debias(pool, Box(["x y: [%]"]))
     debias(pool, Propensity(["x y: [%]"], reference="a b/ü"))
+
+
+def test_a_part_of_the_target_without_an_image_is_refused_beside_known_biasing_functions():
+    """A source that hardly ever selects foxes has none: weights cannot describe them, and no
+    verdict on the weights could tell.
+    """
+    target = Target.margins({"label": {"cat": 0.5, "dog": 0.4, "fox": 0.1}})
+    pool = Pool.from_arrays(["s"] * 4, label=["cat", "cat", "dog", "dog"])
+    with refused(CoverageError) as caught:
+        debias(pool, Known(np.ones((4, 1))), target)
+    assert "fox" in str(caught.value)
+    unlike = Target.margins({"species": {"cat": 1.0}})
+    with pytest.warns(UnskewWarning, match="species"):
+        debias(pool, Known(np.ones((4, 1))), unlike)
 
 
 @pytest.mark.slow

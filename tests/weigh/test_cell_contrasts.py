@@ -64,3 +64,16 @@ def test_values_of_zero_and_one_have_the_variance_of_the_pooled_share() -> None:
     )
     numbers, cell = _world(np.random.default_rng(3), np.zeros((1, 2)), 500, False)
     assert contrast_cells(numbers, cell).null_covariance is None
+
+
+@pytest.mark.parametrize("in_groups", [False, True])
+def test_two_images_that_are_alike_by_chance_do_not_make_a_source_certain(in_groups: bool) -> None:
+    value = np.append(np.random.default_rng(4).normal(size=100), [0.5, 0.501])
+    source = np.repeat([0, 1], [100, 2]).astype(np.int32)
+    unit = np.arange(102) if in_groups else None
+    rows = SourceRows(2, source, np.full(102, 1 / 102), value, unit)
+    contrasts = contrast_cells(rows, np.zeros(102, dtype=np.int64))
+    # One degree of freedom of its own, four of the images together.
+    spread = (0.001**2 / 2 + 4 * np.average([value[:100].var(ddof=1), 0.0], weights=[99, 1])) / 5
+    assert contrasts.covariance[1, 1] == pytest.approx(spread / 2, rel=0.01)
+    assert contrasts.freedom[1] == pytest.approx(5.0, rel=0.01)

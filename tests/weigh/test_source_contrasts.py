@@ -121,3 +121,21 @@ def test_a_single_image_of_a_source_in_a_cell_is_not_compared_there() -> None:
     contrasts = contrast_cells(rows, cell)
     assert contrasts.share[1] == pytest.approx(0.5)
     assert (np.diagonal(contrasts.covariance) > 0).all()
+
+
+def test_a_source_of_two_images_takes_the_spread_of_all() -> None:
+    rng = np.random.default_rng(6)
+    value = np.append(rng.normal(size=200), [0.5, 0.501])
+    source = np.repeat([0, 1], [200, 2]).astype(np.int32)
+    weight = np.full(202, 1 / 202)
+    chance = np.full(202, 0.01) + 0.001 * rng.random(202)
+    contrasts = contrast_memberships(
+        SourceRows(2, source, weight, value, None),
+        np.column_stack([1 - chance, chance]),
+        _nothing,
+        np.zeros(202, dtype=np.int64),
+    )
+    # Two independent images of standard deviation 1: a variance of 1/2. Four of five degrees of
+    # freedom are those of all.
+    assert contrasts.covariance[1, 1] == pytest.approx(0.8 * value.var() / 2, rel=0.1)
+    assert contrasts.freedom[1] == pytest.approx(5.0, rel=0.1)

@@ -15,6 +15,7 @@ from unskew.debiasing.fitted_weights import weigh_fitted
 from unskew.debiasing.train_fit import SplitOutcome, TrainFit, masses_text
 from unskew.errors import (
     ConfigError,
+    CoverageError,
     DataError,
     UnskewError,
     UnskewWarning,
@@ -95,7 +96,7 @@ def debias(
 
     _check_arguments(pool, bias, target, max_uncovered)
     read_options(options, SolverOptions, own=("rng", "max_uncovered", "check_sample"))
-    _warn_if_unused(bias, target)
+    _warn_if_unused(pool, bias, target)
     fitted = fit_parts(bias, bias.parts, pool, target, seed=seed)
     return weigh_fitted(
         pool,
@@ -123,8 +124,11 @@ def _check_arguments(pool: object, bias: object, target: object, max_uncovered: 
         )
 
 
-def _warn_if_unused(bias: Bias, target: Target | None) -> None:
-    """Warn of masses of strata that the model cannot use: only `Strata` can."""
+def _warn_if_unused(pool: Pool, bias: Bias, target: Target | None) -> None:
+    """Warn of masses of strata that the model cannot use: only `Strata` can.
+
+    Where a stratum of the target has no images, no weights describe it: a `CoverageError`.
+    """
     from unskew.bias.strata import Strata
 
     if (
@@ -133,6 +137,13 @@ def _warn_if_unused(bias: Bias, target: Target | None) -> None:
         or any(isinstance(part, Strata) for part in bias.parts)
     ):
         return
+    try:
+        target.stratify(pool)
+    except CoverageError:
+        raise
+    except UnskewError:
+        # Columns that the pool lacks, or levels beyond the target: not used, so no matter.
+        pass
     by = " × ".join(target.by)
     warnings.warn(
         f"the target gives the distribution of {by}, which {type(bias).__name__} cannot use: the "

@@ -33,6 +33,7 @@
   their spread.
 - ``sensitivity``: how far a target mean may be off if selection differs from the model by an
   unknown factor.
+- ``share_interval``: intervals of shares that rest on a few images.
 - ``shrink``: weights drawn back towards the plain pool where they add more noise than they
   correct.
 - ``solved_weights``: the door of the stage, ``debias_weights``; weights joined by id.

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 # percentage points of a share of one half and a twentieth of a small one. A number's unit is half
 # its standard deviation, to which the logit scale corresponds at one half.
 _MARGIN = 0.05
-# Scale of the half-t prior of the spread, in the same units: sources whose odds differ by a factor
-# of 7 are nothing unusual to it, and hundredfold ones are.
-_PRIOR_SCALE = 1.0
+# Scale of the half-Cauchy prior of the spread, in the same units. With 1, five sources of a rare
+# outcome whose odds differ much cover another one in 90% only (docs/honest-errors.md).
+_PRIOR_SCALE = 1.5
 # The spread is above the margin with this confidence; that within strata, which is looked at, too,
 # with this one.
 _CONFIDENCE = 0.95

@@ -10,6 +10,8 @@ import scipy.sparse
 from unskew.records import Floats, Ints
 from unskew.weigh.effective_size import add_by_code
 from unskew.weigh.source_contrasts import (
+    FEW_FREEDOM,
+    LENT_FREEDOM,
     Contrasts,
     SourceRows,
     WithinCells,
@@ -29,7 +31,7 @@ def contrast_cells(rows: SourceRows, cell_n: Ints) -> Contrasts:
     independent, with variance Σ_i a_i² (h_i − m_ck)²/(1 − a_i), a_i the share of image i in its
     source and cell (of its unit in 1 − a_i, and sums over units squared, where there are groups).
     A source with a single unit in a cell does not show how much units differ, and is not compared
-    there.
+    there; one with a few shows it badly, and is lent the spread of the others (`_steadied`).
     """
     n_cells, n_sources = int(cell_n.max()) + 1, rows.n_sources
     pair_n = cell_n * n_sources + rows.source
@@ -63,11 +65,12 @@ def contrast_cells(rows: SourceRows, cell_n: Ints) -> Contrasts:
     else:
         spread_mj = moved @ take_pj
         covariance_jj = spread_mj.T @ spread_mj
-        # Cells with one unit of a source show none of their own.
-        single = variance_p * (units_p == 1)
-        covariance_jj += take_pj.T @ (single[:, None] * take_pj)
+        # Where no unit of a source in a cell differs from another, none of it shows there.
+        unseen_p = variance_p - moved.power(2).sum(axis=0)
+        covariance_jj += take_pj.T @ (np.maximum(unseen_p, 0.0)[:, None] * take_pj)
     own_pj = np.square(take_pj) * variance_p[:, None]
-    free_p = np.maximum(units_p - 1, 1)
+    free_p = np.maximum(units_p - 1, 0)
+    free_p = np.where(free_p < FEW_FREEDOM, free_p + LENT_FREEDOM, free_p)
     total_j = own_pj.sum(axis=0)
     freedom_j = total_j**2 / np.maximum((own_pj**2 / free_p[:, None]).sum(axis=0), 1e-300)
     squares_p = add_by_code(pair_n, np.square(part_n), size)
@@ -140,16 +143,33 @@ def _pair_variances(
         moved_e = add_by_code(entry_n, moved_n, key.size)
     units_p = np.bincount(pair_e, minlength=size)
     rest_e = np.where(units_p[pair_e] > 1, np.maximum(1.0 - part_e, 1e-12), np.inf)
-    variance_p = add_by_code(pair_e, np.square(moved_e) / rest_e, size)
-    several = units_p > 1
-    if (units_p == 1).any() and several.any():
-        # A single unit takes the spread of an average unit of the others.
-        squares_p = add_by_code(pair_e, np.square(part_e), size)
-        typical = float(variance_p[several].sum() / squares_p[several].sum())
-        variance_p = np.where(units_p == 1, typical, variance_p)
+    seen_p = add_by_code(pair_e, np.square(moved_e) / rest_e, size)
+    squares_p = add_by_code(pair_e, np.square(part_e), size)
+    variance_p = _steadied(seen_p, squares_p, units_p, n_sources=rows.n_sources)
     if rows.unit is None:
         return units_p, variance_p, None
+    ratio_p = np.sqrt(np.divide(variance_p, seen_p, out=np.zeros(size), where=seen_p > 0))
+    moved_e = moved_e * ratio_p[pair_e]
     moved = scipy.sparse.csr_array(
         (moved_e / np.sqrt(rest_e), (unit_e, pair_e)), shape=(int(unit_n.max()) + 1, size)
     )
     return units_p, variance_p, moved
+
+
+def _steadied(seen_p: Floats, squares_p: Floats, units_p: Ints, n_sources: int) -> Floats:
+    """Lend a source with fewer than ten units in a cell the spread of all sources there.
+
+    With s²_p = seen_p/squares_p the variance of one unit of a source in a cell, from N_p units, and
+    s²_c the mean over the sources of the cell, weighted by N_p − 1 (the mean over all cells counts
+    as four units), it becomes ((N_p − 1) s²_p + 4 s²_c)/(N_p + 3). Otherwise two images that are
+    alike by chance would make a source certain.
+    """
+    free_p = np.maximum(units_p - 1, 0)
+    own_p = np.divide(seen_p, squares_p, out=np.zeros_like(seen_p), where=squares_p > 0)
+    all_free = max(float(free_p.sum()), 1.0)
+    free_c = free_p.reshape(-1, n_sources).sum(axis=1)
+    sum_c = (free_p * own_p).reshape(-1, n_sources).sum(axis=1)
+    spread_c = (sum_c + LENT_FREEDOM * sum_c.sum() / all_free) / (free_c + LENT_FREEDOM)
+    lent_p = LENT_FREEDOM * np.repeat(spread_c, n_sources)
+    steady_p = squares_p * (free_p * own_p + lent_p) / (free_p + LENT_FREEDOM)
+    return np.where(free_p < FEW_FREEDOM, steady_p, seen_p)

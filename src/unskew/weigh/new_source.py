@@ -23,11 +23,9 @@ from unskew.records import Floats
 
 # Nodes of the quadrature over τ; four times as many change no end of an interval by 1e-4 of it.
 _NODES = 400
-# Degrees of freedom of the half-t prior of the spread: tails that yield to the data where sources
-# differ more than it expects.
-_PRIOR_FREEDOM = 4.0
-# Beyond so many of its scales the prior has 1e-5 of its mass.
-_FARTHEST = 30.0
+# As far as the posterior of τ is computed, in scales of the prior: with three sources beyond it is
+# 1e-6 of its mass, or the sources differ by more than 50 scales.
+_FARTHEST = 300.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,10 +116,10 @@ class SourceSpread:
     def predict(self, prior_scale: float, level: float) -> tuple[float, float]:
         """Compute the interval that holds θ + δ of another source with probability ``level``.
 
-        τ has a half-t prior of scale ``prior_scale`` with 4 degrees of freedom, θ a flat one. The
-        posterior density of τ, ∝ (1 + τ²/(4 scale²))^{−5/2} Π_j (l_j + τ²)^{−1/2} exp(−z_j²/(2 (l_j
-        + τ²))), weighs the normal distributions of θ + δ given τ, by quadrature (as bayesmeta does;
-        Röver 2020).
+        τ has a half-Cauchy prior of scale ``prior_scale`` (Gelman 2006), whose tails yield to the
+        data where sources differ more than it expects, θ a flat one. The posterior density of τ, ∝
+        (1 + τ²/scale²)^{−1} Π_j (l_j + τ²)^{−1/2} exp(−z_j²/(2 (l_j + τ²))), weighs the normal
+        distributions of θ + δ given τ, by quadrature (as bayesmeta does; Röver 2020).
         """
         z_j, l_j = self.contrasts
         # Dense where τ is of the size of the sampling errors, reaching as far as the prior.
@@ -130,7 +128,7 @@ class SourceSpread:
         tau_t = smallest * np.sinh(grid)
         spread_tj = l_j + np.square(tau_t)[:, None]
         log_t = (
-            -0.5 * (_PRIOR_FREEDOM + 1) * np.log1p(np.square(tau_t / prior_scale) / _PRIOR_FREEDOM)
+            -np.log1p(np.square(tau_t / prior_scale))
             - 0.5 * np.sum(np.log(spread_tj) + z_j**2 / spread_tj, axis=1)
             + np.log(np.cosh(grid))
         )

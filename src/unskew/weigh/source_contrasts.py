@@ -36,6 +36,9 @@ from unskew.weigh.effective_size import add_by_code
 _LEAST_MEMBERSHIP = 0.1
 # Sources that have less of the target in common are not compared.
 _LEAST_SHARED = 0.01
+# Where a source has fewer degrees of freedom, the spread of all sources lends it so many.
+FEW_FREEDOM = 9
+LENT_FREEDOM = 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,11 +282,29 @@ def contrast_memberships(
         rows,
         ground,
         y_j,
-        covariance_jj[:-1, :-1],
-        freedom_j,
+        _steadied(covariance_jj[:-1, :-1], freedom_j, effective_j),
+        np.where(freedom_j < FEW_FREEDOM, freedom_j + LENT_FREEDOM, freedom_j),
         effective_j,
         float(covariance_jj[-1, -1]),
     )
+
+
+def _steadied(covariance_jj: Floats, freedom_j: Floats, effective_j: Floats) -> Floats:
+    """Lend sources of fewer than ten images the spread of all.
+
+    With s²_j = S_jj n_j the variance of one (effective) image of source j, known from ν_j degrees
+    of freedom, and s² their mean weighted by n_j, it becomes (ν_j s²_j + 4 s²)/(ν_j + 4): two
+    images that are alike by chance do not make a source certain.
+    """
+    own_j = np.diagonal(covariance_jj) * effective_j
+    lent = LENT_FREEDOM * float(np.average(own_j, weights=effective_j))
+    steady_j = (freedom_j * own_j + lent) / (freedom_j + LENT_FREEDOM)
+    steady_j = np.where(freedom_j < FEW_FREEDOM, steady_j, own_j)
+    # What sources have in common keeps its correlation.
+    ratio_j = np.sqrt(np.divide(steady_j, own_j, out=np.ones_like(own_j), where=own_j > 0))
+    steady_jj: Floats = covariance_jj * np.outer(ratio_j, ratio_j)
+    np.fill_diagonal(steady_jj, steady_j / effective_j)
+    return steady_jj
 
 
 def _spread(rows: SourceRows, influence_nj: Floats, own_n: Floats) -> Floats:

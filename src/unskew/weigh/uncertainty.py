@@ -48,6 +48,7 @@ from unskew.weigh.sampling_units import (
     find_units,
     student_estimate,
 )
+from unskew.weigh.share_interval import bound_share
 
 if TYPE_CHECKING:
     from unskew.debiasing.estimation import Estimation
@@ -90,15 +91,18 @@ def weighted_mean(weights: Weights, values: npt.ArrayLike, level: float = 0.95) 
 
     The interval uses Student's t with the degrees of freedom of Welch and Satterthwaite, (Σ_s
     v_s)²/Σ_s (v_s²/(m_s − 1)), over the strata s with m_s units and variance v_s: exact for one
-    source of normal values with equal weights, wide where few groups carry the variance.
+    source of normal values with equal weights, wide where few groups carry the variance. That of a
+    rare outcome is not symmetric (`bound_share`).
     """
     check_order(values, weights.id)
     value_n = check_values(values, weights.weight.size)
     check_level(level)
     if weights.estimation is not None and not weights.estimation.omega_is_known:
-        return _mean_of_fit(weights.estimation, value_n, level)
-    check_solved(weights)
-    return _mean_of_solve(weights, value_n, level)
+        estimate = _mean_of_fit(weights.estimation, value_n, level)
+    else:
+        check_solved(weights)
+        estimate = _mean_of_solve(weights, value_n, level)
+    return bound_share(estimate, weights.weight, value_n, weights.unit)
 
 
 def _mean_of_fit(estimation: Estimation, value_n: Floats, level: float) -> Estimate:
