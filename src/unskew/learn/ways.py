@@ -43,6 +43,7 @@ class WayScore:
     score : weighted accuracy.
     gain : its difference from the starting point, "half".
     stderr : of the difference, paired by image and clustered by unit.
+    power : to which the weights were taken before: 1; 0: they were equal.
     """
 
     way: Way
@@ -50,6 +51,7 @@ class WayScore:
     score: float
     gain: float
     stderr: float
+    power: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ class WayChoice:
     score : weighted accuracy of the chosen way, corrected for the choice; None where nothing was
         held out.
     ess : effective number of units that judged.
+    power : to which the weights are taken before: 1; less where weights are worth too few images
+        for what they bring; 0: they are equal.
     """
 
     way: Way
@@ -73,6 +77,7 @@ class WayChoice:
     scores: tuple[WayScore, ...] = ()
     score: float | None = None
     ess: float | None = None
+    power: float = 1.0
 
     @property
     def tau(self) -> float:
