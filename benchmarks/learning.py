@@ -1,5 +1,5 @@
-"""What weights bring on real images, CIFAR-10 with known selection: the figures of
-docs/ways-performance.md.
+"""What weights bring on real images, CIFAR-10 and CIFAR-100 with known selection: the figures
+of docs/ways-performance.md.
 
     python benchmarks/learning.py --data FOLDER [--part probe …] [--settings KEY …] [--seeds 0 1 2
     3]
@@ -16,26 +16,27 @@ variable UNSKEW_DATA.
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from learning_results import Results
+from learning_settings import CASES, MATTERS, Case
 from learning_ways import measure_ways
 from solver_table import commit_facts
 
 from paper.cifar_sheets import find_data
-from paper.features import Features, embed_split, load_features
-from paper.settings import ARTICLE, BEYOND, Population, Setting
+from paper.features import embed_split, load_features
+from paper.settings import Population
 from unskew.engine.threads import one_blas_thread
 
 ROOT = Path(__file__).resolve().parents[1]
 CACHE = ROOT / ".bench-cache"
 PARTS = ("features", "probe", "curve", "forecast", "truth", "network", "page")
-SETTINGS: dict[str, Setting] = {setting.key: setting for setting in (*BEYOND, *ARTICLE)}
 # The rows on which learning curves are measured.
-FEW = (BEYOND[1].key, BEYOND[3].key)
+FEW = (MATTERS[1].key, MATTERS[3].key)
 
 
 def results_of(part: str, cache: Path = CACHE) -> Results:
@@ -43,29 +44,29 @@ def results_of(part: str, cache: Path = CACHE) -> Results:
     keys = {
         "forecast": ("setting", "seed"),
         "truth": ("setting", "seed"),
-        "network": ("setting", "seed", "arm", "epoch"),
     }.get(part, ("setting", "seed", "arm"))
     return Results(cache / f"learning-{part}.jsonl", keys)
 
 
 def measure_probe(
-    features: Features, settings: Sequence[Setting], seeds: Sequence[int], results: Results
+    data: Path, cache: Path, cases: Sequence[Case], seeds: Sequence[int], results: Results
 ) -> None:
     """Every way and recipe on every setting and seed: accuracy, by group, calibration error."""
-    population = Population(features.train_label, features.border)
+    load = functools.cache(lambda name: load_features(data, name, cache))
     for seed in seeds:
-        for setting in settings:
-            if (setting.key, seed, "logit_adjustment") in results.read():
+        for case in cases:
+            if (case.key, seed, "logit_adjustment") in results.read():
                 continue
+            features = load(case.data)
             begin, commit = time.process_time(), commit_facts()
-            draw = setting.draw(population, seed)
+            draw = case.setting.draw(Population(features.train_label, features.border), seed)
             # All of a draw or nothing, so that rows are compared on the same draws.
-            records = list(measure_ways(draw, features, setting, seed))
+            records = list(measure_ways(draw, features, case.setting, seed))
             cpu = time.process_time() - begin
             for record in records:
-                results.add({"setting": setting.key, "seed": seed, **record, "commit": commit})
+                results.add({"setting": case.key, "seed": seed, **record, "commit": commit})
             shown = ", ".join(f"{record['arm']} {record['accuracy']:.1f}" for record in records)
-            print(f"{setting.key} seed {seed} ({cpu:.0f} s): {shown}", file=sys.stderr, flush=True)
+            print(f"{case.key} seed {seed} ({cpu:.0f} s): {shown}", file=sys.stderr, flush=True)
 
 
 def main() -> None:
@@ -76,7 +77,7 @@ def main() -> None:
         "--data", type=Path, help="folder that holds cifar10/ and cifar100/ as sheets"
     )
     parser.add_argument("--part", choices=PARTS, action="append", help="default: all but network")
-    parser.add_argument("--settings", choices=list(SETTINGS), nargs="+", help="default: all")
+    parser.add_argument("--settings", choices=list(CASES), nargs="+", help="default: all")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(8)))
     parser.add_argument(
         "--arms",
@@ -93,19 +94,17 @@ def main() -> None:
     data = find_data(options.data, ROOT.parent / "shared" / "data")
     if data is None and set(parts) != {"page"}:
         parser.error("where does CIFAR lie? Say --data FOLDER, or set UNSKEW_DATA.")
-    settings = (
-        [SETTINGS[key] for key in options.settings] if options.settings else list(SETTINGS.values())
-    )
+    cases = [CASES[key] for key in options.settings or CASES]
     if "features" in parts and data is not None:
         for name in ("cifar10", "cifar100"):
             for split in ("train", "test"):
                 embed_split(data, name, split, options.cache, jobs=options.threads)
     for part in parts:
-        run_part(part, options, data, settings)
+        run_part(part, options, data, cases)
 
 
 def run_part(
-    part: str, options: argparse.Namespace, data: Path | None, settings: Sequence[Setting]
+    part: str, options: argparse.Namespace, data: Path | None, cases: Sequence[Case]
 ) -> None:
     if part == "page":
         from learning_page import write_learning_page
@@ -118,21 +117,23 @@ def run_part(
     if part == "network":
         from learning_network import measure_network
 
-        keys = options.settings or ()
-        measure_network(data, options.cache, options.seeds, results, keys, options.arms)
+        measure_network(data, options.cache, options.seeds, results, cases, options.arms)
         return
-    features = load_features(data, "cifar10", options.cache)
     with one_blas_thread():
         if part == "probe":
-            measure_probe(features, settings, options.seeds, results)
-        elif part == "truth":
+            measure_probe(data, options.cache, cases, options.seeds, results)
+            return
+        features = load_features(data, "cifar10", options.cache)
+        settings = [case.setting for case in cases if case.data == "cifar10"]
+        if part == "truth":
             from learning_truth import measure_truth
 
             measure_truth(features, settings, options.seeds, results)
         elif part == "curve":
             from learning_curve import measure_curves
 
-            measure_curves(features, [SETTINGS[key] for key in FEW], options.seeds, results)
+            few = [CASES[key].setting for key in FEW]
+            measure_curves(features, few, options.seeds, results)
         else:
             from learning_forecast import measure_forecasts
 

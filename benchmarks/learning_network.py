@@ -1,37 +1,49 @@
-"""The small network trained from scratch in every way, tested after every epoch."""
+"""The small network trained from scratch in every way and by every recipe for rare classes."""
 
 from __future__ import annotations
 
+import functools
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from learning_results import Results
+from learning_results import Record, Results
+from learning_settings import CASES, Case, LongTail
+from learning_ways import calibration_error
 from solver_table import commit_facts
 
 import unskew
 from paper.cifar_sheets import Sheets, read_sheets
-from paper.settings import BEYOND, ClassOverlap, Draw, Population
+from paper.settings import Draw, Population
+from unskew.learn.baselines import make_baseline
 from unskew.learn.presets import settings_of
+from unskew.learn.recipes import Recipe
+from unskew.learn.sklearn_fit import offset_of
 from unskew.learn.train import train_model
 from unskew.learn.training_data import TrainingData
 from unskew.records import Floats, Ints
 from unskew.represent.color import border_hsv
 from unskew.splits.folds import deal_folds
 
-SETTINGS = {
-    setting.key: setting for setting in (BEYOND[1], BEYOND[3], BEYOND[4], ClassOverlap(0.1))
-}
-# What tells most comes first.
-ARMS = ("half", "naive", "weights", "logit", "head", "weights in the loss", "half in the loss")
-SETTINGS_OF_ARM: dict[str, dict[str, Any]] = {
-    "naive": {"way": "weights"},
+# The settings that networks are measured on; what tells most comes first.
+KEYS = ("tail-100", "classes-0.1-0.3", "missing-500", "background-500", "classes-0.1", "tail-200")
+OURS: dict[str, dict[str, Any]] = {
+    "auto": {"way": "auto"},
+    "weights": {"way": "weights"},
+    "half": {"way": "half"},
+    "logit": {"way": "logit"},
+    "head": {"way": "head"},
     "weights in the loss": {"way": "weights", "weighting": "loss"},
     "half in the loss": {"way": "half", "weighting": "loss"},
 }
-# One tenth of every draw is left out of all trainings: it chooses the epoch, and `auto`'s way.
+RECIPES = ("naive", "logit_adjustment", "classifier_retraining", "deferred_weighting", "vs_loss")
+ARMS = ("auto", "naive", "weights", "logit", *RECIPES[1:], *list(OURS)[4:])
+# A tail has fewer images; with as many epochs as for 50,000 it would learn hardly anything.
+EPOCHS_OF_A_TAIL = 10
+# One tenth of every draw is left out of all trainings: it chooses the epoch, and calibrates `auto`.
 _PARTS = 10
 
 
@@ -40,39 +52,69 @@ def measure_network(
     cache: Path,
     seeds: Sequence[int],
     results: Results,
-    keys: Sequence[str],
+    cases: Sequence[Case],
     arms: Sequence[str],
 ) -> None:
     """Train every arm on every setting for every seed; one that was killed is resumed."""
     import torch
 
     torch.set_num_threads(1)
-    train, test = read_sheets(data, "cifar10", "train"), read_sheets(data, "cifar10", "test")
-    population = Population(train.label, border_hsv(train.images))
-    for seed in seeds:
+    load = functools.cache(
+        lambda name: (read_sheets(data, name, "train"), read_sheets(data, name, "test"))
+    )
+    wanted = [key for key in KEYS if CASES[key] in cases]
+    for seed, key in ((seed, key) for seed in seeds for key in wanted):
         for arm in arms or ARMS:
-            for key in [key for key in SETTINGS if not keys or key in keys]:
-                if (key, seed, arm, settings_of("fast").epochs) not in results.read():
-                    draw = SETTINGS[key].draw(population, seed)
-                    folder = cache / "learning-network" / f"{key}-{seed}-{arm.replace(' ', '-')}"
-                    trained = train_model(
-                        training_data(draw, train, arm, seed),
-                        settings_of(
-                            "fast",
-                            seed=seed,
-                            device="cpu",
-                            **SETTINGS_OF_ARM.get(arm, {"way": arm}),
-                        ),
-                        folder,
-                        resume=True,
-                        logs=False,
-                        watch=by_class(test),
-                    )
-                    for epoch, row in enumerate(trained.history, start=1):
-                        add_epoch(results, key, seed, arm, epoch, row, test)
+            if (key, seed, arm) not in results.read():
+                train, test = load(CASES[key].data)
+                begin, commit = time.process_time(), commit_facts()
+                record = train_arm(CASES[key], train, test, arm, seed, cache)
+                cpu = time.process_time() - begin
+                results.add(
+                    {"setting": key, "seed": seed, "arm": arm, **record, "cpu": cpu}
+                    | {"commit": commit}
+                )
+                print(
+                    f"{key} seed {seed} {arm} ({cpu:.0f} s): {record['accuracy']:.2f}",
+                    file=sys.stderr,
+                    flush=True,
+                )
 
 
-def training_data(draw: Draw, train: Sheets, arm: str, seed: int) -> TrainingData:
+def train_arm(case: Case, train: Sheets, test: Sheets, arm: str, seed: int, cache: Path) -> Record:
+    """Train a network and test it: accuracy, by class, calibration error, in points."""
+    draw = case.setting.draw(Population(train.label, border_hsv(train.images)), seed)
+    options = OURS.get(arm, {"way": "weights"})
+    if isinstance(case.setting, LongTail):
+        options = options | {"epochs": EPOCHS_OF_A_TAIL}
+    settings = settings_of("fast", seed=seed, device="cpu", **options)
+    images, recipe = training_data(draw, train, arm, seed)
+    trained = train_model(
+        images,
+        settings,
+        cache / "learning-network" / f"{case.key}-{seed}-{arm.replace(' ', '-')}",
+        resume=True,
+        logs=False,
+        recipe=recipe,
+    )
+    score_nm = trained.scores(test.images, progress=False)
+    hit_n = score_nm.argmax(axis=1) == test.label
+    with np.errstate(divide="ignore"):
+        error = calibration_error(np.log(score_nm), hit_n)
+    return {
+        "accuracy": 100.0 * float(hit_n.mean()),
+        "by_group": [
+            100.0 * float(hit_n[test.label == y].mean()) for y in range(len(test.classes))
+        ],
+        "calibration_error": 100.0 * error,
+        "images": int(images.label.size),
+        "epochs": settings.epochs,
+    }
+
+
+def training_data(
+    draw: Draw, train: Sheets, arm: str, seed: int
+) -> tuple[TrainingData, Recipe | None]:
     """The images of nine tenths of a draw with the arm's weights; the others validate."""
     bias, target = draw.families["debiased"]
     weight_n = unskew.debias(draw.pool, bias, target, rng=seed).weight
@@ -90,41 +132,30 @@ def training_data(draw: Draw, train: Sheets, arm: str, seed: int) -> TrainingDat
             weight_n[rows],
             ids[rows],
             validation,
+            group=unit_n[rows],
         )
 
+    rows = np.flatnonzero(~is_validation_n)
+    recipe, learned_n = None, weight_n
+    if arm in RECIPES:
+        recipe, learned_n = follow_recipe(arm, draw, target, rows, len(train.classes))
     held_out = part(np.flatnonzero(is_validation_n), weight_n, None)
-    learned_n = np.ones(weight_n.size) if arm == "naive" else weight_n
-    return part(np.flatnonzero(~is_validation_n), learned_n, held_out)
+    return part(rows, learned_n, held_out), recipe
 
 
-def by_class(test: Sheets) -> dict[str, TrainingData]:
-    """The test images of every class as a set of their own: the mean of ten accuracies is that of
-    all, the lowest the worst class.
-    """
-    weights = {}
-    for y, name in enumerate(test.classes):
-        rows = np.flatnonzero(test.label == y)
-        weights[name] = TrainingData(
-            test.images[rows], test.label[rows], test.classes, np.ones(rows.size), rows.astype(str)
-        )
-    return weights
+def follow_recipe(
+    arm: str, draw: Draw, target: unskew.Target | None, rows: Ints, n_classes: int
+) -> tuple[Recipe, Floats]:
+    """What the recipe does to the logits, and its weights of the rows ``rows`` (others 1)."""
+    made = make_baseline(arm, draw.pool.take(rows), None if arm == "naive" else target)
+    names = [str(m) for m in range(n_classes)]
 
+    def by_class(values: Floats | None) -> Floats | None:
+        if values is None or made.classes is None:
+            return None
+        return offset_of(names, made.classes, values)
 
-def add_epoch(
-    results: Results, key: str, seed: int, arm: str, epoch: int, row: Any, test: Sheets
-) -> None:
-    by_group = [100 * row[f"{name}_accuracy"] for name in test.classes]
-    record = {
-        "setting": key,
-        "seed": seed,
-        "arm": arm,
-        "epoch": epoch,
-        "accuracy": float(np.mean(by_group)),
-        "by_group": by_group,
-    }
-    results.add(record | {"seconds": row["seconds"], "commit": commit_facts()})
-    print(
-        f"{key} seed {seed} {arm} epoch {epoch}: {record['accuracy']:.2f}",
-        file=sys.stderr,
-        flush=True,
-    )
+    weight_n = np.ones(draw.index.size)
+    weight_n[rows] = made.sample_weight
+    form: Any = made.form or "weights"
+    return Recipe(form, by_class(made.logit_offset), by_class(made.logit_factor)), weight_n

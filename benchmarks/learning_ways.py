@@ -120,6 +120,8 @@ def _recipes(
             made = make_baseline(name, draw.pool, target, **options.get(name, {}))
         except unskew.UnskewError:
             continue
+        if made.form in ("deferred", "retrained") or made.logit_factor is not None:
+            continue  # of networks; a probe whose layer is retrained is class_balanced
         shift_m = np.zeros(images.n_classes)
         if made.logit_offset is not None and made.classes is not None:
             shift_m = offset_of(classes, made.classes, made.logit_offset)

@@ -226,6 +226,8 @@ class Background(Setting):
 
     sizes: tuple[int, int] = (45_000, 500)
     slope: float = 25.0
+    # Classes that this source shows before dark backgrounds.
+    dark: tuple[int, ...] = ANIMALS
 
     @property
     def key(self) -> str:  # type: ignore[override]
@@ -251,7 +253,7 @@ class Background(Setting):
 
     def population_omega(self, population: Population) -> Floats:
         value_n = population.border[:, 2]
-        sign_n = np.where(np.isin(population.label, ANIMALS), -1.0, 1.0)
+        sign_n = np.where(np.isin(population.label, self.dark), -1.0, 1.0)
         omega_n = 1.0 / (1.0 + np.exp(-self.slope * sign_n * (value_n - np.median(value_n))))
         return np.column_stack([omega_n, np.ones_like(omega_n)])
 
@@ -266,14 +268,14 @@ class Background(Setting):
 
     def columns(self, label_n: Ints, border_n3: Floats, source_n: Ints) -> Mapping[str, Floats]:
         value_n = border_n3[:, 2]
-        usual_n = np.where(np.isin(label_n, ANIMALS), -1.0, 1.0) * (
+        usual_n = np.where(np.isin(label_n, self.dark), -1.0, 1.0) * (
             value_n - np.median(value_n[source_n == 1])
         )
         return {"usual": np.maximum(usual_n, 0.0), "unusual": np.maximum(-usual_n, 0.0)}
 
     def group(self, population: Population) -> tuple[Ints, tuple[str, ...]]:
         value_n = population.border[:, 2]
-        is_animal_n = np.isin(population.label, ANIMALS)
+        is_animal_n = np.isin(population.label, self.dark)
         names = ("dark vehicle", "bright vehicle", "dark animal", "bright animal")
         return 2 * is_animal_n.astype(np.int64) + (value_n > np.median(value_n)), names
 

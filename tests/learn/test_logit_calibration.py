@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unskew.learn.logit_calibration import choose_calibration, fit_logit_calibration
+from unskew.learn.logit_calibration import (
+    choose_calibration,
+    fit_logit_calibration,
+    held_out_losses,
+)
 
 
 def _sample(seed: int, n: int = 6000) -> tuple[np.ndarray, np.ndarray]:
@@ -83,3 +87,15 @@ def test_a_temperature_alone_changes_no_prediction() -> None:
     found = fit_logit_calibration(3 * logit_nm + np.eye(3)[0], label_n, np.ones(500), biases=False)
     assert found.scale < 0.6
     assert (found.bias == 0).all()
+
+
+def test_held_out_losses_know_no_temperature_and_stay_finite() -> None:
+    logit_nm, label_n = _sample(3, 500)
+    losses = [held_out_losses(scale * logit_nm, label_n, np.ones(500)) for scale in (0.2, 1.0, 5.0)]
+    for loss_n in losses[1:]:
+        # To the tolerance of the temperature.
+        np.testing.assert_allclose(loss_n, losses[0], atol=1e-3)
+    logit_nm[:, 2] = -np.inf  # never predicted
+    loss_n = held_out_losses(logit_nm, label_n, np.ones(500))
+    assert np.isfinite(loss_n).all()
+    assert loss_n[label_n == 2].min() > loss_n[label_n != 2].max()

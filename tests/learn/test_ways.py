@@ -113,6 +113,26 @@ def test_of_a_single_way_only_the_ridge_is_chosen() -> None:
     assert choose_way(few).optimism == 0.0
 
 
+def test_ridges_are_compared_by_log_loss_and_ways_by_hits() -> None:
+    """The ridge with lower losses is taken, though its hits are no better; τ then by hits."""
+    rng = np.random.default_rng(0)
+    n = 2000
+    hit_n = rng.random(n) < 0.8
+    more_n = hit_n | (rng.random(n) < 0.3)
+    # Both ridges of τ = ½ hit alike; the second of τ = 1 has better losses and better hits.
+    hits = np.array([hit_n, hit_n, hit_n, more_n])
+    loss_n = rng.exponential(size=n)
+    losses = np.array([loss_n, 0.9 * loss_n, loss_n, 0.5 * loss_n])
+    tau_c, ridge_c = np.array([0.5, 0.5, 1.0, 1.0]), np.array([0.01, 0.1, 0.01, 0.1])
+    judged = HeldOutHits(tau_c, ridge_c, hits, np.ones(n), np.arange(n), losses)
+    choice = choose_way(judged)
+    assert (choice.way, choice.ridge) == ("logit", 0.1)
+    assert {row.way: row.ridge for row in choice.scores} == {"half": 0.1, "logit": 0.1}
+    # Losses alone move no way: with equal hits it stays at half.
+    same = HeldOutHits(tau_c, ridge_c, hits[[0, 0, 0, 0]], np.ones(n), np.arange(n), losses)
+    assert (choose_way(same).way, choose_way(same).ridge) == ("half", 0.1)
+
+
 def test_the_score_of_the_best_of_many_equals_is_corrected() -> None:
     """Fifteen candidates of accuracy 0.8: the best looks better than it is."""
     gaps = []

@@ -28,7 +28,13 @@ from unskew.forecasting.learners import Learner, ProbeLearner
 from unskew.forecasting.probe_data import ProbeData
 from unskew.learn.dial import Dialled
 from unskew.learn.presets import TAUS, Way
-from unskew.learn.probe_grid import RIDGES, cross_fit_logits, some_rows
+from unskew.learn.probe_grid import (
+    RIDGES,
+    cross_fit_logits,
+    join_candidates,
+    judge_ridges,
+    some_rows,
+)
 from unskew.learn.ways import START, HeldOutHits, WayChoice, check_way, choose_way
 from unskew.records import Floats, Ints
 
@@ -149,24 +155,16 @@ def tune_arms(
         for arm in group:
             judge_m = (arm.weight if arm.name == "naive" else target_m)[some]
             offset_m = 0.0 if arm.logit_offset is None else arm.logit_offset
-            hit_rm = (logit_rnm - offset_m).argmax(axis=2) == label_m
-            tau_r = np.full(len(ridges), START if arm.way is None else TAUS[arm.way])
-            judged[arm.name] = HeldOutHits(tau_r, np.array(ridges), hit_rm, judge_m, unit_m)
+            tau = START if arm.way is None else TAUS[arm.way]
+            judged[arm.name] = judge_ridges(
+                logit_rnm - offset_m, label_m, tau, ridges, judge_m, unit_m
+            )
     choices = {arm.name: choose_way(judged[arm.name], seed=seed) for arm in arms}
     choice = choose_way(
-        _joined([judged[arm.name] for arm in arms if arm.way is not None]), seed=seed
+        join_candidates([judged[arm.name] for arm in arms if arm.way is not None]), seed=seed
     )
     return Tuned(
         tuple(replace(arm, ridge=choices[arm.name].ridge) for arm in arms), choices, choice
-    )
-
-
-def _joined(judged: Sequence[HeldOutHits]) -> HeldOutHits:
-    return replace(
-        judged[0],
-        tau=np.concatenate([one.tau for one in judged]),
-        ridge=np.concatenate([one.ridge for one in judged]),
-        hit=np.concatenate([one.hit for one in judged]),
     )
 
 

@@ -23,6 +23,8 @@ from unskew.splits.folds import deal_folds
 _PRIOR = 0.5
 # No held-out image makes a model more than so many times surer, or less sure.
 _MOST = 20.0
+# Of one image: a probability of e^−30.
+_MOST_LOSS = 30.0
 _FOLDS = 5
 
 
@@ -107,6 +109,19 @@ def fit_logit_calibration(
     bias_m = np.zeros(n_classes)
     bias_m[kept] = optimum.x[1:] - optimum.x[1:].mean()
     return LogitCalibration(float(np.exp(optimum.x[0])), bias_m)
+
+
+def held_out_losses(logit_nm: npt.NDArray[np.floating], label_n: Ints, weight_n: Floats) -> Floats:
+    """Compute the (n,) log losses, after the one temperature that suits the images best.
+
+    So that a penalty is judged by what it makes of the images, not by how sure the model is. The
+    loss of a class that is never predicted is bounded.
+    """
+    scale = fit_logit_calibration(logit_nm, label_n, weight_n, biases=False).scale
+    moved_nm = scale * logit_nm
+    own_n = moved_nm[np.arange(label_n.size), label_n]
+    loss_n = np.logaddexp.reduce(moved_nm, axis=1) - own_n
+    return np.asarray(np.minimum(loss_n, _MOST_LOSS), dtype=np.float64)
 
 
 def choose_calibration(

@@ -14,7 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.learn.dial import Dialled, turn_dial
-from unskew.learn.logit_calibration import LogitCalibration, choose_calibration
+from unskew.learn.logit_calibration import (
+    LogitCalibration,
+    choose_calibration,
+    held_out_losses,
+)
 from unskew.learn.presets import TAUS
 from unskew.learn.probe import Probe, fit_probe
 from unskew.learn.ways import START, HeldOutHits, WayChoice, choose_way
@@ -111,7 +115,7 @@ def tune_probe(
     tol: float = 1e-5,
     advance: Callable[[int], None] = lambda count: None,
 ) -> TunedProbe:
-    """Choose dial and ridge by cross-fitted weighted accuracy, fit the probe, and calibrate it.
+    """Choose dial and ridge on cross-fitted logits, fit the probe, and calibrate it.
 
     Every candidate is trained on four of five folds and judged on the fifth; `choose_way` chooses,
     and `choose_calibration` calibrates on the same held-out logits. The calibrated probe is the
@@ -143,13 +147,12 @@ def tune_probe(
     if not turn_dial(weight_m, label_m, n_classes, 1.0).shifts:
         # The weights do not depend on the label: every way is the same.
         taus = [tau for tau in taus if tau == START] or list(taus)[:1]
-    candidates, hits = [(tau, ridge) for tau in taus for ridge in ridges], []
+    judged = []
     for tau in taus:
         dialled = _dialled(weight_m, label_m, tau, offset_m)
         logit_rmm = cross_fit_logits(X_md, label_m, dialled, fold_m, ridges, advance=advance)
-        hits += [logit_mm.argmax(axis=1) == label_m for logit_mm in logit_rmm]
-    tau_c, ridge_c = np.array(candidates).T
-    choice = choose_way(HeldOutHits(tau_c, ridge_c, np.array(hits), judge_m, unit_m), seed=seed)
+        judged.append(judge_ridges(logit_rmm, label_m, tau, ridges, judge_m, unit_m))
+    choice = choose_way(join_candidates(judged), seed=seed)
     ridge = float(ridges[0] if choice.ridge is None else choice.ridge)
     calibration = LogitCalibration(1.0, np.zeros(n_classes))
     if calibrate and n_folds > 1:
@@ -159,6 +162,39 @@ def tune_probe(
     dialled = _dialled(weight_n, label_n, choice.tau, offset_m)
     probe = dialled_probe(X_nd, label_n, dialled, ridge=ridge, tol=tol)
     return TunedProbe(calibrated(probe, calibration), choice, calibration)
+
+
+def judge_ridges(
+    logit_rnm: npt.NDArray[np.floating],
+    label_n: Ints,
+    tau: float,
+    ridges: Sequence[float],
+    weight_n: Floats,
+    unit_n: Ints,
+) -> HeldOutHits:
+    """Judge the (R, n, M) held-out logits of one τ at every ridge."""
+    return HeldOutHits(
+        np.full(len(ridges), tau),
+        np.array(ridges),
+        logit_rnm.argmax(axis=2) == label_n,
+        weight_n,
+        unit_n,
+        np.stack([held_out_losses(logit_nm, label_n, weight_n) for logit_nm in logit_rnm])
+        if len(ridges) > 1
+        else None,
+    )
+
+
+def join_candidates(judged: Sequence[HeldOutHits]) -> HeldOutHits:
+    """Return the candidates of all, which the same images judged."""
+    losses = [one.loss for one in judged if one.loss is not None]
+    return replace(
+        judged[0],
+        tau=np.concatenate([one.tau for one in judged]),
+        ridge=np.concatenate([one.ridge for one in judged]),
+        hit=np.concatenate([one.hit for one in judged]),
+        loss=np.concatenate(losses) if losses else None,
+    )
 
 
 def _dialled(weight_n: Floats, label_n: Ints, tau: float, offset_m: Floats) -> Dialled:

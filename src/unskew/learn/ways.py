@@ -2,7 +2,8 @@
 
 A candidate is a position τ of the dial (`turn_dial`), for a probe also a ridge. Each is judged by
 its weighted score on images that it has not seen. The choice starts from τ = ½ and leaves it only
-for a way that is better by more than one standard error of the paired difference.
+for a way that is better by more than one standard error of the paired difference. Ridges are
+compared by log loss: they hardly change which class comes first, but how clearly it does.
 """
 
 from __future__ import annotations
@@ -136,6 +137,7 @@ class HeldOutHits:
     ridge : (C,) penalties; NaN where the learner has none to choose.
     hit : (C, m) 1 or 0.
     weight, unit : (m,) of the images that judge: their weights, and which belong together.
+    loss : (C, m) log losses, by which ridges are compared; None: by their hits.
     """
 
     tau: Floats
@@ -143,28 +145,47 @@ class HeldOutHits:
     hit: npt.NDArray[Any] = field(repr=False)
     weight: Floats = field(repr=False)
     unit: Ints = field(repr=False)
+    loss: npt.NDArray[Any] | None = field(repr=False, default=None)
 
     @property
     def start(self) -> float:
         """Where the choice starts: τ = ½, or the first of other positions."""
         return START if (self.tau == START).any() else float(self.tau[0])
 
-    def by_unit(self, most: int | None = None, seed: int = 0) -> tuple[Floats, Floats]:
-        """Sum the weights (U,), and the weights of hits (C, U), over units.
-
-        ``most``: units are collected at random into so many at most.
-        """
+    def by_unit(self, most: int | None = None, seed: int = 0) -> _UnitSums:
+        """Sum over units; ``most``: units are collected at random into so many at most."""
         unit_n = np.unique(self.unit, return_inverse=True)[1]
         n_units = int(unit_n.max()) + 1
         if most is not None and n_units > most:
             group_u = np.random.default_rng(seed).permutation(n_units) % most
             unit_n, n_units = group_u[unit_n], most
         weight_n = self.weight / self.weight.sum()
-        right_cu = np.stack(
-            [np.bincount(unit_n, weights=weight_n * hit_n, minlength=n_units) for hit_n in self.hit]
+
+        def total(value_n: Any) -> Floats:
+            return np.bincount(unit_n, weight_n * value_n, n_units).astype(np.float64)
+
+        right_cu = np.stack([total(hit_n) for hit_n in self.hit])
+        merit_cu = (
+            right_cu if self.loss is None else -np.stack([total(loss_n) for loss_n in self.loss])
         )
-        weight_u = np.bincount(unit_n, weights=weight_n, minlength=n_units)
-        return weight_u.astype(np.float64), right_cu.astype(np.float64)
+        return _UnitSums(total(1.0), right_cu, merit_cu)
+
+
+@dataclass(frozen=True, eq=False)
+class _UnitSums:
+    """Over units: the weights (U,), and the weighted hits and merits of ridges (C, U)."""
+
+    weight: Floats
+    right: Floats
+    merit: Floats
+
+    def compare(
+        self, value_cu: Floats, at: int, start: int, count_u: Floats
+    ) -> tuple[float, float]:
+        """Return the difference of two candidates' means, and its standard error."""
+        difference_u = value_cu[at] - value_cu[start]
+        gain = float(count_u @ difference_u) / float(count_u @ self.weight)
+        return gain, max(paired_error(difference_u, self.weight, count_u), _ROUNDING)
 
 
 def choose_way(judged: HeldOutHits, *, least_ess: float = LEAST_ESS, seed: int = 0) -> WayChoice:
@@ -172,17 +193,16 @@ def choose_way(judged: HeldOutHits, *, least_ess: float = LEAST_ESS, seed: int =
 
     It starts from τ = ½ and the ridge next to 0.01, and leaves a ridge, then τ, only for one that
     is better by more than one standard error of the paired difference Σ_i w_i (h_i − h′_i),
-    clustered by unit. With fewer than ``least_ess`` effective units it leaves neither. The score is
-    corrected for the choice by a bootstrap of the units. Where ½ is no candidate, the first τ takes
-    its place.
+    clustered by unit; h are hits, for ridges log losses where there are any. With fewer than
+    ``least_ess`` effective units it leaves neither. The score is corrected for the choice by a
+    bootstrap of the units. Where ½ is no candidate, the first τ takes its place.
     """
-    weight_u, right_cu = judged.by_unit()
-    ess = effective_size(weight_u)
+    units = judged.by_unit()
+    ess = effective_size(units.weight)
     if ess < least_ess:
-        return _no_choice(judged, right_cu.sum(axis=1), ess, least_ess)
-    once_u = np.ones_like(weight_u)
-    chosen, rows = _decide(judged, weight_u, right_cu, once_u)
-    score = float(right_cu[chosen].sum()) - _optimism(judged, seed)
+        return _no_choice(judged, units.right.sum(axis=1), ess, least_ess)
+    chosen, rows = _decide(judged, units, np.ones_like(units.weight))
+    score = float(units.right[chosen].sum()) - _optimism(judged, seed)
     row = next(row for row in rows if row.way == way_of(float(judged.tau[chosen])))
     return WayChoice(row.way, row.ridge, _reason(row, rows, way_of(judged.start)), rows, score, ess)
 
@@ -203,28 +223,24 @@ def too_few(ess: float, least_ess: float = LEAST_ESS, way: Way = "half") -> str:
 
 
 def _decide(
-    judged: HeldOutHits, weight_u: Floats, right_cu: Floats, count_u: Floats
+    judged: HeldOutHits, units: _UnitSums, count_u: Floats
 ) -> tuple[int, tuple[WayScore, ...]]:
     """Return the candidate that is chosen, and the best one of every τ; units count ``count_u``."""
-    total = float(count_u @ weight_u)
-    score_c = right_cu @ count_u / total
+    score_c, merit_c = (
+        value_cu @ count_u / float(count_u @ units.weight)
+        for value_cu in (units.right, units.merit)
+    )
     # Of equal ones, up to rounding, the one next to the ridge that is used without a choice.
-    rank_c = np.lexsort((-_distance(judged.ridge), np.round(score_c, 10))).argsort()
-
-    def compare(at: int, start: int) -> tuple[float, float]:
-        gain = float(score_c[at] - score_c[start])
-        stderr = paired_error(right_cu[at] - right_cu[start], weight_u, count_u)
-        return gain, max(stderr, _ROUNDING)
-
+    rank_c = np.lexsort((-_distance(judged.ridge), np.round(merit_c, 10))).argsort()
     best = {}
     for tau in np.unique(judged.tau):
         own, default = np.flatnonzero(judged.tau == tau), _default(judged, tau)
         highest = int(own[rank_c[own].argmax()])
-        gain, stderr = compare(highest, default)
+        gain, stderr = units.compare(units.merit, highest, default, count_u)
         best[float(tau)] = highest if gain > stderr else default
     rows, chosen = [], best[judged.start]
     for tau, at in best.items():
-        gain, stderr = compare(at, best[judged.start])
+        gain, stderr = units.compare(units.right, at, best[judged.start], count_u)
         rows.append(
             WayScore(way_of(tau), _ridge(judged.ridge[at]), float(score_c[at]), gain, stderr)
         )
@@ -257,15 +273,16 @@ def _optimism(judged: HeldOutHits, seed: int) -> float:
     times √2: S* scatters about S, which itself scatters about the truth as much, so that the
     highest of equal candidates is √2 times as much too high in it.
     """
-    weight_u, right_cu = judged.by_unit(_CLUSTERS, seed)
+    units = judged.by_unit(_CLUSTERS, seed)
+    right_cu, n_units = units.right, units.weight.size
     rng, gaps = np.random.default_rng(seed), []
     score_c, mean_u = right_cu.sum(axis=1), right_cu.mean(axis=0)
     for _ in range(_REPLICATES):
-        drawn_u = rng.integers(0, weight_u.size, weight_u.size)
-        count_u = np.bincount(drawn_u, minlength=weight_u.size)
-        total = float(count_u @ weight_u)
+        drawn_u = rng.integers(0, n_units, n_units)
+        count_u = np.bincount(drawn_u, minlength=n_units).astype(np.float64)
+        total = float(count_u @ units.weight)
         if total > 0:
-            chosen, _ = _decide(judged, weight_u, right_cu, count_u.astype(np.float64))
+            chosen, _ = _decide(judged, units, count_u)
             # Less the mean of all candidates, which every sample moves alike.
             inside = float((right_cu[chosen] - mean_u) @ count_u) / total
             gaps.append(inside - float(score_c[chosen] - mean_u.sum()))
