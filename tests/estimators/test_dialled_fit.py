@@ -1,15 +1,15 @@
-"""Ways of a scikit-learn estimator: refused or chosen, and predictions that are the target's."""
+"""Ways of a scikit-learn estimator: which there are, and predictions that are the target's."""
 
 from __future__ import annotations
 
 import pickle
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import ClassifierMixin, clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
@@ -19,59 +19,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from raising import refused
+from shifted_labels import RARE, Counted, door, shifted
 from unskew import DebiasedClassifier, DebiasedRegressor, Pool, Target
 from unskew.bias import Strata
 from unskew.errors import ConfigError
-from unskew.estimators.dialled_fit import WeighedImages, fit_in_way, target_model
+from unskew.estimators.dialled_fit import target_model
 from unskew.learn import make_baseline
-from unskew.learn.dial import turn_dial
-from unskew.learn.ways import LEAST_ESS
-from unskew.splits.folds import deal_folds
-
-
-class Counted(ClassifierMixin, BaseEstimator):
-    """A Gaussian naive Bayes that keeps what every fit was given; ``least`` images of a class."""
-
-    fits: ClassVar[list[dict[str, Any]]] = []
-
-    def __init__(self, least: int = 0) -> None:
-        self.least = least
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, hint: Any = None) -> Counted:
-        if np.unique(y, return_counts=True)[1].min() < self.least:
-            raise ValueError("too few images of a class")
-        Counted.fits.append({"X": X, "y": y, "weight": sample_weight, "hint": hint})
-        self.inner_ = GaussianNB().fit(X, y, sample_weight)
-        self.classes_ = self.inner_.classes_
-        return self
-
-    def predict(self, X: Any) -> Any:
-        return self.inner_.predict(X)
-
-    def predict_proba(self, X: Any) -> Any:
-        return self.inner_.predict_proba(X)
-
-
-@pytest.fixture
-def counted() -> list[dict[str, Any]]:
-    Counted.fits.clear()
-    return Counted.fits
-
-
-def shifted(n: int, seed: int = 0) -> tuple[Any, Any, Any]:
-    """Two sources with 80% and 40% of class 0; classes N(−1, I) and N(1, I) in two dimensions."""
-    rng = np.random.default_rng(seed)
-    source = np.repeat(["day", "night"], [n - n // 4, n // 4])
-    y = (rng.random(n) > np.where(source == "day", 0.8, 0.4)).astype(int)
-    return 2.0 * y[:, None] - 1.0 + rng.standard_normal((n, 2)), y, source
-
-
-RARE = Target.margins({"label": {0: 0.3, 1: 0.7}})
-
-
-def door(estimator: Any = None, way: str = "auto") -> DebiasedClassifier:
-    return DebiasedClassifier(estimator, Strata("label"), RARE, way)
-
 
 # Which ways there are
 
@@ -119,7 +72,8 @@ def test_auto_learns_from_the_weights_where_nothing_else_is_possible(model: Any,
     assert fitted.way_.way == "weights"
     assert why in fitted.way_.reason
     assert fitted.logit_shift_ is None
-    np.testing.assert_allclose(fitted.sample_weight_, fitted.weights_.sample_weight, rtol=1e-12)
+    share = fitted.sample_weight_ / fitted.sample_weight_.sum()
+    np.testing.assert_allclose(share, fitted.weights_.weight, rtol=1e-12)
 
 
 def test_several_columns_of_y_are_learned_from_the_weights() -> None:
@@ -162,7 +116,8 @@ def test_predictions_are_those_of_the_target_for_classes_of_any_kind(names: Any,
         np.testing.assert_array_equal(classes[decision.argmax(axis=1)], model.predict(X))
     # Without the shift, the inner estimator predicts for images weighted otherwise.
     assert (model.estimator_.predict(X) != model.predict(X)).any()
-    assert model.sample_weight_.sum() == pytest.approx(400)
+    weight = model.sample_weight_
+    assert weight.sum() == pytest.approx(np.square(weight.sum()) / np.square(weight).sum())
 
 
 def test_logit_is_logit_adjustment_where_the_label_is_all_that_is_biased() -> None:
@@ -193,6 +148,47 @@ def test_a_target_model_without_a_shift_is_the_estimator() -> None:
     assert target_model(inner, np.zeros(2)) is inner
 
 
+class Stubborn(ClassifierMixin):
+    """Two classes of probability ¼ and ¾, and always predicts the first."""
+
+    classes_ = np.array(["a", "b"])
+
+    def predict(self, X: Any) -> Any:
+        return np.full(len(X), "a")
+
+    def predict_proba(self, X: Any) -> Any:
+        return np.tile([0.25, 0.75], (len(X), 1))
+
+    def decision_function(self, X: Any) -> Any:
+        return np.full(len(X), -1.0)
+
+
+def test_a_scale_moves_probabilities_and_no_prediction() -> None:
+    X = np.zeros((3, 1))
+    model = target_model(Stubborn(), None, 2.0)
+    np.testing.assert_allclose(model.predict_proba(X), [[0.1, 0.9]] * 3)  # 1 : 9
+    assert model.predict(X).tolist() == ["a"] * 3
+    assert model.decision_function(X).tolist() == [-1.0] * 3
+    # With a shift by log 3, which makes the odds equal, the probabilities decide.
+    even = target_model(Stubborn(), np.log([1.0, 3.0]), 2.0)
+    np.testing.assert_allclose(even.predict_proba(X), 0.5)
+    beyond = target_model(Stubborn(), np.log([1.0, 9.0]), 2.0)
+    np.testing.assert_allclose(beyond.predict_proba(X), [[0.9, 0.1]] * 3)
+    np.testing.assert_allclose(beyond.decision_function(X), -np.log(9.0))
+    assert beyond.predict(X).tolist() == ["a"] * 3
+
+
+@pytest.mark.parametrize("way", ["weights", "half", "logit"])
+def test_the_sum_of_the_weights_is_the_number_of_images_that_they_are_worth(way: str) -> None:
+    X, y, source = shifted(400)
+    weight = door(way=way).fit(X, y, source=source).sample_weight_
+    # Kish: (Σw)²/Σw²; of equal weights their number.
+    assert weight.sum() == pytest.approx(np.square(weight).sum(), rel=1e-12)
+    assert weight.sum() < 400 - 1e-9 or way == "logit"
+    equal = DebiasedClassifier(way=way).fit(X, y)
+    np.testing.assert_allclose(equal.sample_weight_, 1.0, rtol=1e-12)
+
+
 def test_a_shift_survives_pickling_and_a_clone_forgets_it() -> None:
     X, y, source = shifted(200)
     model = door(way="half").fit(X, y, source=source)
@@ -216,131 +212,6 @@ def test_design_weights_stay_weights_in_every_way() -> None:
         np.testing.assert_allclose(weighted.logit_shift_, repeated.logit_shift_, atol=1e-9)
 
 
-# How auto chooses
-
-
-def test_few_images_are_not_tried_out(counted: Any) -> None:
-    X, y, source = shifted(600)
-    model = door(Counted()).fit(X, y, source=source)
-    assert len(counted) == 1
-    assert (model.way_.way, model.way_.scores, model.way_.score) == ("half", (), None)
-    assert model.way_.ess is not None
-    assert 0 < model.way_.ess < LEAST_ESS
-    assert "300" in model.way_.reason
-
-
-@pytest.mark.filterwarnings("ignore::unskew.WeakOverlapWarning")
-def test_three_images_can_be_fitted() -> None:
-    X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0, 1, 1])
-    model = DebiasedClassifier(target=Target.uniform("label"))
-    assert model.fit(X, y).way_.way == "half"
-    # Copies of one another: nothing can be held out.
-    assert model.fit(np.zeros((3, 1)), y).way_.ess == 0.0
-
-
-def test_ways_that_are_the_same_fit_are_not_tried_out(counted: Any) -> None:
-    X, y, _ = shifted(2000)
-    equal = DebiasedClassifier(Counted()).fit(X, y)
-    design = DebiasedClassifier(Counted()).fit(X, y, sample_weight=1.0 + y)
-    # Weights that differ within each class, and not between classes.
-    by_part = Target.margins({"part": {0: 0.3, 1: 0.7}})
-    alike = DebiasedClassifier(Counted(), Strata("part"), by_part).fit(
-        X, np.arange(2000) % 2, attributes={"part": np.arange(2000) // 2 % 2}
-    )
-    assert len(counted) == 3
-    for model in (equal, design, alike):
-        assert model.way_.way == "weights"
-        assert "same fit" in model.way_.reason
-    assert np.ptp(alike.sample_weight_) > 0.5
-
-
-def test_trials_learn_from_half_of_the_images_and_whole_units(counted: Any) -> None:
-    X, y, source = shifted(4500)
-    X[1::3] = X[::3]  # copies
-    hint, group = np.arange(4500), np.arange(4500) // 3
-    group[1::3] += 10_000
-    model = door(Counted()).fit(X, y, source=source, group=group, hint=hint)
-    assert [len(fit["y"]) for fit in counted] == [2250, 2250, 4500]
-    seen = counted[0]["hint"]
-    for fit in counted[:2]:
-        np.testing.assert_array_equal(fit["hint"], seen)
-        np.testing.assert_array_equal(fit["X"], X[seen])
-    # Three images in a row belong together: by their group the first and the third, as copies the
-    # first and the second.
-    assert np.unique(seen // 3).size == 750
-    # The dial is turned on the images that a trial learns from.
-    weight = model.weights_.sample_weight[seen]
-    for fit, tau in zip(counted, (0.5, 1.0), strict=False):
-        np.testing.assert_allclose(
-            fit["weight"],
-            turn_dial(weight, y[seen], 2, tau).weight * weight.mean(),
-            rtol=1e-9,
-        )
-    assert [row.way for row in model.way_.scores] == ["half", "logit"]
-    np.testing.assert_array_equal(counted[2]["weight"], model.sample_weight_)
-    again = door(Counted()).fit(X, y, source=source, group=group, hint=hint)
-    assert again.way_ == model.way_
-
-
-def test_the_choice_is_that_of_the_held_out_images() -> None:
-    """Trials scored by hand: accuracy weighted to the target."""
-    X, y, source = shifted(3000)
-    images = WeighedImages(
-        X,
-        y,
-        door(way="weights").fit(X, y, source=source).sample_weight_,
-        None,
-        (source == "day") * 1,
-    )
-    found = fit_in_way(LogisticRegression(), images, "auto", seed=4)
-    fold = deal_folds(np.arange(3000), images.source * 2 + y, 2, 4)
-    train, judge = np.flatnonzero(fold == 1), np.flatnonzero(fold == 0)
-    for row in found.choice.scores:
-        model = fit_in_way(LogisticRegression(), images.take(train), row.way).model
-        right = model.predict(X[judge]) == y[judge]
-        assert row.score == pytest.approx(np.average(right, weights=images.weight[judge]))
-
-
-def test_the_rival_of_half_depends_on_whose_the_weights_are(counted: Any) -> None:
-    X, y, source = shifted(3000)
-    part = (np.random.default_rng(5).random(3000) < 0.2 + 0.1 * y) * 1
-    by_part = DebiasedClassifier(Counted(), Strata("part"), Target.uniform("part"))
-    model = by_part.fit(X, y, source=source, attributes={"part": part})
-    assert [row.way for row in model.way_.scores] == ["weights", "half"]
-    by_label = door(Counted()).fit(X, y, source=source)
-    assert [row.way for row in by_label.way_.scores] == ["half", "logit"]
-    # Design weights are no part of it.
-    design = np.random.default_rng(6).gamma(1.0, size=3000)
-    again = door(Counted()).fit(X, y, source=source, sample_weight=design)
-    assert [row.way for row in again.way_.scores] == ["half", "logit"]
-
-
-def test_a_class_that_the_trials_have_not_seen_counts_as_wrong(counted: Any) -> None:
-    X, y, source = shifted(3000)
-    y[[5, 2995]] = 2, 3  # one image a class
-    target = Target.margins({"label": {0: 0.3, 1: 0.68, 2: 0.01, 3: 0.01}})
-    for seed in range(4):
-        counted.clear()
-        model = DebiasedClassifier(Counted(), Strata("label"), target, random_state=seed)
-        model.fit(X, y, source=source)
-        assert model.classes_.tolist() == [0, 1, 2, 3]
-        assert model.predict_proba(X).shape == (3000, 4)
-        assert np.isfinite(model.predict_proba(X)).all()
-        if len(counted) == 3 and len(np.unique(counted[0]["y"])) < 4:
-            assert all(row.score < 1 for row in model.way_.scores)
-
-
-def test_a_trial_that_fails_leaves_the_start(counted: Any) -> None:
-    X, y, source = shifted(3000)
-    least = int(min(np.bincount(y)))
-    model = door(Counted(least)).fit(X, y, source=source)
-    assert model.way_.way == "half"
-    assert "too few images of a class" in model.way_.reason
-    assert len(counted) == 1
-    with pytest.raises(ValueError, match="too few images of a class"):
-        door(Counted(least + 1)).fit(X, y, source=source)
-
-
 def test_a_class_of_weight_zero_has_no_shift_and_is_not_predicted() -> None:
     X, y, _ = shifted(900)
     y[::9] = 2
@@ -356,7 +227,7 @@ def test_a_class_of_weight_zero_has_no_shift_and_is_not_predicted() -> None:
 # Scores, searches and tables of other kinds
 
 
-def test_a_score_on_the_target_is_that_of_the_way(counted: Any) -> None:
+def test_a_score_on_the_target_is_that_of_the_way() -> None:
     X, y, source = shifted(400)
     losses = [
         float(door(way=way).target_score(X, y, source, scoring="neg_log_loss"))
@@ -369,17 +240,6 @@ def test_a_score_on_the_target_is_that_of_the_way(counted: Any) -> None:
     right = model.predict(X[1::2]) == y[1::2]
     share = np.where(y[1::2] == 1, 0.7 / np.mean(y[1::2] == 1), 0.3 / np.mean(y[1::2] == 0))
     assert estimate.value == pytest.approx(np.average(right, weights=share))
-
-
-def test_every_fold_chooses_on_its_own_images(counted: Any) -> None:
-    X, y, source = shifted(1500)
-    door(Counted()).target_score(X, y, source, cv=2)
-    # The 375 images that would judge are not worth 300; with five folds 600 are.
-    assert [len(fit["y"]) for fit in counted] == [750, 750]
-    counted.clear()
-    estimate = door(Counted()).target_score(X, y, source, cv=5)
-    assert [len(fit["y"]) for fit in counted] == [600, 600, 1200] * 5
-    assert 0.5 < estimate.value < 1.0
 
 
 def test_searches_around_and_inside() -> None:

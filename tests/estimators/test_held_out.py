@@ -47,7 +47,8 @@ def given(n: int = 60, **more: Any) -> GivenImages:
 
 
 def cross_fitted(images: GivenImages, cv: Any, weight: Any = None, **options: Any) -> list[HeldOut]:
-    weighing = weigh_images(replace(images, sample_weight=weight), None, None, None)
+    images = replace(images, sample_weight=weight)
+    weighing = weigh_images(images, None, None, None)
     options = {"keep_copies_together": True, "seed": 0, **options}
     return cross_fit_scores(LogisticRegression(), images, weighing, cv, **options)
 

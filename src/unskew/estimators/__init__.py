@@ -1,8 +1,7 @@
 """The scikit-learn door.
 
 - ``debiased``: the scikit-learn door: `DebiasedClassifier` and `DebiasedRegressor`.
-- ``dialled_fit``: a scikit-learn estimator fitted in one of the ways: checked, or chosen by
-  trials on held-out images.
+- ``dialled_fit``: a scikit-learn estimator fitted in one of the ways.
 - ``held_out``: models and the images that they have not seen: cross-fitting for scores on the
   target.
 - ``pool_from_xy``: from what a scikit-learn user has (X, y, source …) to a `Pool`.
@@ -12,4 +11,5 @@
   images.
 - ``target_weights``: one target weight for every image: debiasing × design weights, calibrated to
   known moments.
+- ``way_trials``: which way suits an estimator: two of them tried out on half of the images.
 """

@@ -19,7 +19,6 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from unskew.errors import ConfigError
 from unskew.estimators.dialled_fit import (
     check_estimator_way,
-    fit_in_way,
     target_model,
     weighed_images,
 )
@@ -28,6 +27,7 @@ from unskew.estimators.pool_from_xy import GivenImages
 from unskew.estimators.record_params import RecordParams
 from unskew.estimators.target_score import find_scorer, score_images, warn_if_not_the_target
 from unskew.estimators.target_weights import TargetWeights, weigh_images
+from unskew.estimators.way_trials import fit_in_way
 from unskew.records import Estimate, Target
 
 
@@ -128,6 +128,7 @@ class _Debiased(MetaEstimatorMixin, RecordParams, BaseEstimator):  # type: ignor
         self.way_ = fitted.choice
         self.sample_weight_ = fitted.weight
         self.logit_shift_ = fitted.logit_shift
+        self.logit_scale_ = fitted.logit_scale
         self.weights_ = weighing.weights
         self.calibration_ = weighing.calibration
         self.source_names_ = weighing.weights.names
@@ -258,7 +259,7 @@ class _Debiased(MetaEstimatorMixin, RecordParams, BaseEstimator):  # type: ignor
         return getattr(self._model(), method)(X)
 
     def _model(self) -> Any:
-        return target_model(self.estimator_, self.logit_shift_)
+        return target_model(self.estimator_, self.logit_shift_, self.logit_scale_)
 
     @available_if(_inner_has("predict"))  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> Any:
@@ -300,9 +301,11 @@ class DebiasedClassifier(ClassifierMixin, _Debiased):  # type: ignore[misc]
     It wraps any scikit-learn classifier, and fits it with debiasing weights.
 
     ``fit`` makes a `Pool` of X, y and source, computes π = `unskew.debias` (pool, bias, target),
-    and fits a clone of ``estimator`` with the weights n π_i, which contain ``sample_weight``. An
-    estimator that would ignore them is refused. ``score`` is scikit-learn's own, on the images it
-    is shown; ``target_score`` estimates the score on the target.
+    and fits a clone of ``estimator`` with the weights π_i, which contain ``sample_weight``. Their
+    sum is the number of images that they are worth, 1/Σ_i π_i²: penalties are relative to it, and
+    few images need more. An estimator that would ignore weights is refused. ``score`` is
+    scikit-learn's own, on the images it is shown; ``target_score`` estimates the score on the
+    target.
 
     A weight is a(y) · b, a(y) the mean debiasing weight of class y. In the ``way`` "weights" the
     estimator learns from a(y) · b; "logit" from b alone, and its predicted probabilities are
@@ -316,14 +319,18 @@ class DebiasedClassifier(ClassifierMixin, _Debiased):  # type: ignore[misc]
         None: `Strata` over the attributes of the target or, without a target, equal weights for
         images that must then come from one source.
     target : the `Target`, naming the same columns.
-    way : "weights", "half", "logit" or "auto" (default). "auto" starts from "half", tries it out on
-        50% of the images against "logit" (or against "weights", where most of the variance of the
-        weights is within classes), and leaves it if the other is better by more than one standard
-        error: accuracy on the target, estimated from the remaining images, groups and copies of an
-        image on one side. Where these are worth fewer than 300 equally weighted images nothing is
-        tried. At most three times the cost of one fit. An estimator without ``predict_proba``, one
-        with a threshold or balanced class weights of its own, and several columns of y allow
-        "weights" only.
+    way : "weights", "half", "logit" or "auto" (default). "auto" tries out two ways on 50% of the
+        images, and compares their accuracy on the target, estimated from the remaining images
+        (groups and copies of an image on one side). Where the weights vary mostly between classes,
+        it is "half" unless "weights" are better by more than one standard error. Where they vary
+        mostly within classes, it is "weights" unless equal weights are better by more than one
+        standard error; and if nothing but columns of X decides about them, the square roots of the
+        weights, unless one of the two is better by more than that. It also multiplies the logits by
+        one number (``logit_scale_``) where the held-out probabilities are clearly too sure or not
+        sure enough. Where the remaining images are worth fewer than 300 equally weighted ones
+        nothing is tried. At most three times the cost of one fit. An estimator without
+        ``predict_proba``, one with a threshold or balanced class weights of its own, and several
+        columns of y allow "weights" only.
     moments : known target means, ``{column: mean}`` or ``{column: {"mean": 41.0, "sd": 12.0}}``, of
         numeric columns ("label" of a regressor among them): the weights are calibrated to them,
         moving as little as possible (`unskew.calibrate_weights`).
@@ -338,15 +345,18 @@ class DebiasedClassifier(ClassifierMixin, _Debiased):  # type: ignore[misc]
     Attributes
     ----------
     estimator_ : the fitted inner estimator.
-    way_ : the way, and why (``way_.reason``, ``way_.scores``).
+    way_ : the way, and why (``way_.reason``, ``way_.scores``); ``way_.power`` is 1, ½ for square
+        roots of the weights, 0 for equal ones.
     weights_ : the debiasing `Weights`, with diagnosis and standard errors.
     calibration_ : what the moments did to them; None without moments.
     sample_weight_ : (n,) the weights that the inner estimator learned from: debiasing weights, with
-        design weights in them, calibrated; in the ways "half" and "logit" divided by a(y)^½ or
-        a(y).
+        design weights in them, calibrated, to the power ``way_.power``; in the ways "half" and
+        "logit" divided by a(y)^½ or a(y). Their sum is the number of images that they are worth.
     logit_shift_ : (M,) subtracted from the log probabilities of ``estimator_`` in every prediction,
         in the order of ``classes_``; None where nothing is. ``estimator_`` alone predicts for the
         images as they were weighted, not for the target.
+    logit_scale_ : what the logits are multiplied by after that, the inverse of a temperature: it
+        changes probabilities and no prediction; 1.0 where nothing is.
     source_names_ : names of the sources.
     classes_ : the classes.
     n_features_in_, feature_names_in_ : number of columns of X, and their names where they are all
@@ -379,7 +389,7 @@ class DebiasedClassifier(ClassifierMixin, _Debiased):  # type: ignore[misc]
 
     @available_if(_inner_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
-        """Predict class probabilities on the target: those of ``estimator_``, shifted."""
+        """Predict class probabilities on the target: ``estimator_``'s, shifted and scaled."""
         return self._ask("predict_proba", X)
 
     @available_if(_inner_has("predict_log_proba"))  # type: ignore[untyped-decorator]

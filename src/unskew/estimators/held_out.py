@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError
-from unskew.estimators.dialled_fit import fit_in_way, weighed_images
+from unskew.estimators.dialled_fit import weighed_images
 from unskew.estimators.pool_from_xy import GivenImages
 from unskew.estimators.target_weights import TargetWeights
+from unskew.estimators.way_trials import fit_in_way
 from unskew.learn.presets import Way
 from unskew.records import Floats, Ints
 from unskew.splits.folds import check_folds, deal_folds, find_copies, join_units

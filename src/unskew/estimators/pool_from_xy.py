@@ -74,7 +74,7 @@ def pool_images(
     columns |= _label_columns(images.y, n, images.has_classes)
     parts = [pd.DataFrame({name: pd.Series(values).array for name, values in columns.items()})]
     tables = {
-        "X": _feature_frame(images.X) if features else None,
+        "X": feature_frame(images.X) if features else None,
         "attributes": _attribute_frame(images.attributes, n, index),
     }
     for where, frame in tables.items():
@@ -125,7 +125,8 @@ def _label_columns(y: Any, n: int, has_classes: bool) -> dict[str, Any]:
     }
 
 
-def _feature_frame(X: Any) -> pd.DataFrame | None:
+def feature_frame(X: Any) -> pd.DataFrame | None:
+    """Return X as a table with named columns; None where it is none."""
     import pandas as pd
     import scipy.sparse
 

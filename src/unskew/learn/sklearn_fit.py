@@ -49,18 +49,22 @@ def fit_positive_rows(estimator: Any, X: Any, y: Any, weight_n: Floats) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class AdjustedClassifier:
-    """A fitted classifier with post-hoc logit adjustment: p_y e^{−offset_y}, normalised.
+    """A fitted classifier with post-hoc logit adjustment: (p_y e^{−offset_y})^scale, normalised.
+
+    Without offsets its predictions and decision values are the classifier's own.
 
     Attributes
     ----------
     estimator : the fitted classifier, with ``predict_proba``.
     classes : the M classes as text.
     logit_offset : (M,) subtracted from the logits.
+    scale : what they are then multiplied by, the inverse of a temperature.
     """
 
     estimator: Any
     classes: tuple[str, ...]
     logit_offset: Floats
+    scale: float = 1.0
 
     def __post_init__(self) -> None:
         if not hasattr(self.estimator, "predict_proba"):
@@ -97,7 +101,7 @@ class AdjustedClassifier:
     def predict_log_proba(self, X: Any) -> Floats:
         """Return the (n, M) logarithms of ``predict_proba``."""
         with np.errstate(divide="ignore"):
-            logit_nm = np.log(self.estimator.predict_proba(X)) - self._offset_m
+            logit_nm = self.scale * (np.log(self.estimator.predict_proba(X)) - self._offset_m)
         return np.asarray(scipy.special.log_softmax(logit_nm, axis=1), dtype=np.float64)
 
     def decision_function(self, X: Any) -> Floats:
@@ -107,6 +111,8 @@ class AdjustedClassifier:
         those of a logistic regression are, these less the offsets; they do not saturate. Otherwise
         the logarithms of the adjusted probabilities, which are finite here.
         """
+        if not np.any(self.logit_offset):
+            return np.asarray(self.estimator.decision_function(X), dtype=np.float64)
         proba_nm = np.asarray(self.estimator.predict_proba(X), dtype=np.float64)
         logit_nm = np.log(np.maximum(proba_nm, np.finfo(np.float64).tiny))
         if hasattr(self.estimator, "decision_function"):
@@ -116,7 +122,7 @@ class AdjustedClassifier:
                 scipy.special.softmax(own_nm, axis=1), proba_nm, rtol=0, atol=1e-6
             ):
                 logit_nm = own_nm
-        logit_nm = logit_nm - self._offset_m
+        logit_nm = self.scale * (logit_nm - self._offset_m)
         return logit_nm[:, 1] - logit_nm[:, 0] if logit_nm.shape[1] == 2 else logit_nm
 
     @property
@@ -125,6 +131,8 @@ class AdjustedClassifier:
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Return the (n,) classes with the largest adjusted probability."""
+        if not np.any(self.logit_offset):
+            return np.asarray(self.estimator.predict(X))
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
     def score(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> float:

@@ -44,6 +44,7 @@ class WayScore:
     score : weighted accuracy.
     gain : its difference from the starting point, "half".
     stderr : of the difference, paired by image and clustered by unit.
+    power : to which the weights were taken before: 1; 0: they were equal.
     """
 
     way: Way
@@ -51,6 +52,7 @@ class WayScore:
     score: float
     gain: float
     stderr: float
+    power: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,8 @@ class WayChoice:
     score : weighted accuracy of the chosen way, corrected for the choice; None where nothing was
         held out.
     ess : effective number of units that judged.
+    power : to which the weights are taken before: 1; less where weights are worth too few images
+        for what they bring; 0: they are equal.
     """
 
     way: Way
@@ -74,6 +78,7 @@ class WayChoice:
     scores: tuple[WayScore, ...] = ()
     score: float | None = None
     ess: float | None = None
+    power: float = 1.0
 
     @property
     def tau(self) -> float:
