@@ -42,7 +42,7 @@ SIDEWAYS = {
     "engine": {"files"},
     "target": {"records"},
     "splits": {"target", "records"},
-    "bias": {"solve"},
+    "bias": {"solve", "learn"},
     "weigh": {"solve"},
     "report": {"report/summary", "report/page"},
     "report/page": {"report/summary"},

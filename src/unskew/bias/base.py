@@ -177,6 +177,11 @@ class Factor(ABC):
         """P, the number of parameters estimated by likelihood."""
         return 0
 
+    @property
+    def n_fitted(self) -> int:
+        """The number of fitted numbers, by which candidates are ordered; P unless it is said."""
+        return self.n_parameters
+
     @abstractmethod
     def log_omega(self, frame: pd.DataFrame) -> Floats:
         """(n, K) log ω_k(z_i) for every row; −inf where source k cannot select the image."""

@@ -291,19 +291,22 @@ def count_parameters(fitted: FittedBias) -> float:
     """Count the fitted numbers, which order candidates by simplicity.
 
     Known ω and queries 0; of a `Tilt` the coefficients; of boxes the finite edges, and a width; of
-    `Strata` the (C − 1)(K − 1) factors that counts of C strata in K sources leave free; of a
-    product the sum; infinite for a classifier other than logistic regression.
+    `Strata` the (C − 1)(K − 1) factors that counts of C strata in K sources leave free, and C − 1
+    shares where a classifier estimated those of the target; of a product the sum; infinite for a classifier other than logistic regression.
     """
     total = 0.0
     for factor in fitted.factors:
-        if factor.n_parameters:
-            total += factor.n_parameters
+        if factor.n_fitted:
+            total += factor.n_fitted
         elif factor.fitted_log_omega() is not None:
             return math.inf
         elif factor.describe().estimated:
             total += _count_numbers(factor.describe().parameters)
     if fitted.strata is not None:
-        total += (len(fitted.strata.target.strata) - 1) * (len(fitted.names) - 1)
+        # Shares that a classifier estimated are as many numbers as one more source's.
+        is_estimated = fitted.target is not None and fitted.target.kind == "predictions"
+        n_sources = len(fitted.names) + is_estimated
+        total += (len(fitted.strata.target.strata) - 1) * (n_sources - 1)
     return total
 
 
