@@ -48,7 +48,7 @@ SIDEWAYS = {
     "report/page": {"report/summary"},
     "choosing": {"debiasing"},
     "forecasting": {"debiasing"},
-    "estimators": {"debiasing", "forecasting"},
+    "estimators": {"debiasing", "forecasting", "choosing"},
     "evaluation": {"debiasing"},
     "diagnosis": {"debiasing"},
     "runs": {"config"},

@@ -254,6 +254,8 @@ class Bias(ABC):
     # May leave out images of its own source (a quantile box); otherwise an image that its own
     # source cannot select is an error.
     may_exclude: ClassVar[bool] = False
+    # Reads the label, also where the target's images have none.
+    shifts_classes: ClassVar[bool] = False
 
     def fit(self, pool: Pool, target: Target | None = None, *, rng: Randomness = 0) -> FittedBias:
         """Learn from the pool what the model leaves open; c(z) comes from ``target`` if needed."""

@@ -42,6 +42,7 @@ class ClassShift(Bias):
     """
 
     family: ClassVar[str] = "class_shift"
+    shifts_classes: ClassVar[bool] = True
     features: Sequence[str]
 
     def __post_init__(self) -> None:

@@ -67,6 +67,7 @@ class ClassTilt(Bias):
 
     family: ClassVar[str] = "class_tilt"
     by_likelihood: ClassVar[bool] = True
+    shifts_classes: ClassVar[bool] = True
     features: Sequence[str]
     components: int = 0
     directions: int = 1

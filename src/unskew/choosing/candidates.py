@@ -48,6 +48,7 @@ class Candidate:
     fit_p : p-value of `unskew.check_fit`; None if it was not computed.
     identifies : whether the model tells almost every image's source.
     failure : why it could not be fitted, or scored; None if it could.
+    by_sample : whether a sample of the target was scored, too, which gives c(z).
     notes : warnings of the fit.
     """
 
@@ -60,6 +61,7 @@ class Candidate:
     fit_p: float | None = None
     identifies: bool = False
     failure: str | None = None
+    by_sample: bool = False
     notes: tuple[str, ...] = ()
 
     @property
@@ -72,8 +74,8 @@ class Candidate:
 
     @property
     def anchor(self) -> str:
-        """Where c(z) comes from."""
-        return "" if self.weights is None else self.weights.describe().anchor
+        """Where c(z) comes from; from a sample whose images are scored, whatever is assumed."""
+        return "" if self.by_sample or self.weights is None else self.weights.describe().anchor
 
     @property
     def contradicts(self) -> bool:
@@ -231,8 +233,8 @@ def evaluate_candidate(
 
     The fit is checked on the columns ``checked``. What fails is reported, never raised.
     """
-    start = Candidate(name, model)
     is_sample = folds.target is not None and folds.target.kind == "sample"
+    start = Candidate(name, model, by_sample=is_sample)
     weights, failure, notes = _attempt(
         lambda: debias(folds.pool, model, folds.target, rng=seed, check_sample=is_sample)
     )
