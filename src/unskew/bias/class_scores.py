@@ -18,6 +18,8 @@ from unskew.splits.folds import deal_folds, join_units, tell_copies, unit_codes
 if TYPE_CHECKING:
     import pandas as pd
 
+    from unskew.learn.probe import Probe
+
 LABEL = "label"
 # Columns with scores that were computed before begin like this; the rest of the name is the class.
 SCORE_COLUMN = "class score of "
@@ -35,7 +37,7 @@ class ClassScores:
     centre, factor : (D,) x is read as (x − centre) · factor.
     probes : one for each fold, fitted without it.
     scale, bias : calibration on held-out images: scale · logit + bias.
-    fold_log_p : (n, C) of the images that it was learned from, each by the probe of the other folds.
+    fold_log_p : (n, C) of the images it was learned from, each by the probe of the other folds.
     """
 
     classes: tuple[str, ...]
@@ -106,7 +108,8 @@ def learn_class_scores(
     x_nd, centre_d, factor_d = _scaled(frame, names)
     unit_n = join_units(len(frame), unit_codes(frame), tell_copies(frame))
     fold_n = deal_folds(unit_n, label_n, min(folds, int(unit_n.max()) + 1), seed)
-    logit_nc, probes, even_n = np.zeros((len(frame), len(classes))), [], np.ones(len(frame))
+    logit_nc, even_n = np.zeros((len(frame), len(classes))), np.ones(len(frame))
+    probes: list[Probe] = []
     for fold in range(int(fold_n.max()) + 1):
         train, test = np.flatnonzero(fold_n != fold), np.flatnonzero(fold_n == fold)
         lacking = np.setdiff1d(np.arange(len(classes)), label_n[train])

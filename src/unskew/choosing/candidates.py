@@ -294,7 +294,8 @@ def count_parameters(fitted: FittedBias) -> float:
 
     Known ω and queries 0; of a `Tilt` the coefficients; of boxes the finite edges, and a width; of
     `Strata` the (C − 1)(K − 1) factors that counts of C strata in K sources leave free, and C − 1
-    shares where a classifier estimated those of the target; of a product the sum; infinite for a classifier other than logistic regression.
+    shares where a classifier estimated those of the target; of a product the sum; infinite for a
+    classifier other than logistic regression.
     """
     total = 0.0
     for factor in fitted.factors:

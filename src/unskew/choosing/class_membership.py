@@ -1,8 +1,8 @@
 """Held-out memberships where images of the target have no labels and the model reads them.
 
 Given the features x, the data are the source of an image and, unless it is the target's, its label:
-p(source k, y | x) = p(pool | x) p(y | x, pool) p(k | x, y, pool). Whatever the model, p(y | x, pool)
-is the same, so that models are compared by p(target | x) of the target's images and by
+p(source k, y | x) = p(pool | x) p(y | x, pool) p(k | x, y, pool). Whatever the model, the second
+factor is the same, so that models are compared by p(target | x) of the target's images and by
 p(pool | x) p(k | x, y, pool) of the others. For a model that reads features only this is q itself.
 """
 
@@ -77,8 +77,10 @@ def hides_labels(fitted: FittedBias) -> bool:
     if fitted.target.kind == "predictions":
         return fitted.strata is not None and fitted.strata.target.by == (LABEL,)
     is_tilt = any(isinstance(factor, FittedClassTilt) for factor in fitted.factors)
-    return is_tilt and fitted.data.sample is not None and not has_labels(
-        fitted.data.frame.iloc[fitted.data.n_pool :]
+    return (
+        is_tilt
+        and fitted.data.sample is not None
+        and not has_labels(fitted.data.frame.iloc[fitted.data.n_pool :])
     )
 
 
@@ -148,8 +150,6 @@ def _log_odds(fitted: FittedBias, frame: pd.DataFrame) -> Floats:
         np.zeros((len(frame), fitted.data.n_sources)),
     )
     log_share_k = np.log(size_k / size_k.sum())
-    log_r_nc = -logsumexp(
-        other_nk[:, None, :] + fitted.strata.log_factor + log_share_k, axis=2
-    )
+    log_r_nc = -logsumexp(other_nk[:, None, :] + fitted.strata.log_factor + log_share_k, axis=2)
     log_r_n = logsumexp(log_p_nc + log_r_nc, axis=1)
     return np.asarray(log_r_n + np.log(fitted.target.label_shift.n_target / size_k.sum()))

@@ -1,4 +1,4 @@
-"""Candidates where none is named: what a sample of the target and numbers about the images allow."""
+"""Candidates where none is named: what images of the target and numbers about all allow."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from unskew.choosing.candidates import evaluate_candidate, name_candidates
 from unskew.choosing.choice import BiasChoice
-from unskew.choosing.decision import decide
 from unskew.choosing.class_membership import with_class_scores
+from unskew.choosing.decision import decide
 from unskew.choosing.membership_score import make_folds
 from unskew.choosing.proposal import propose_candidates
 from unskew.choosing.target_distance import known_facts, restricted_facts
