@@ -148,11 +148,11 @@ def learn_class_scores(
 def _scaled(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Any, Floats, Floats]:
     """Return the features as a probe likes them, (x − centre) · factor.
 
-    Each is divided by the root of its standard deviation and of the largest among the columns
+    Each is divided by the root of its standard deviation and of the mean one of the columns
     numbered alike: late components stay small (`unskew.learn.scale_features`, "fourth_root").
     """
     x_nd = read_matrix(frame, names)
     centre_d, deviation_d = x_nd.mean(axis=0), x_nd.std(axis=0)
-    divisor_d = np.sqrt(block_sizes(names, deviation_d) * deviation_d)
+    divisor_d = np.sqrt(block_sizes(names, deviation_d, np.mean) * deviation_d)
     factor_d = np.divide(1.0, divisor_d, out=np.zeros_like(divisor_d), where=divisor_d > 0)
     return ((x_nd - centre_d) * factor_d).astype(np.float32), centre_d, factor_d

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _NUMBERED = re.compile(r"(.*?)_?\d+")
 # So many images show the principal components as well as all of them.
 _ENOUGH_ROWS = 20_000
+# Root of the mean square of the correlations, below which columns are components already.
+_UNCORRELATED = 0.05
+_CONSTANT = 1e-20
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +30,9 @@ class ComponentMap:
 
     Columns that are numbered alike (embedding_0, embedding_1, …) are scaled by one number, so that
     the largest of them has standard deviation 1; any other column by its own. The first component
-    has standard deviation 1, those after it less: a ridge holds them down more.
+    has standard deviation 1, those after it less: a ridge holds them down more. Columns that are
+    nearly uncorrelated are components already, of more images than these, perhaps: they are taken
+    as they are, those that vary most first.
 
     Attributes
     ----------
@@ -73,15 +78,15 @@ def read_matrix(frame: pd.DataFrame, names: Sequence[str]) -> Floats:
     return matrix_nd
 
 
-def block_sizes(names: Sequence[str], deviation_d: Floats) -> Floats:
-    """(D,) the largest standard deviation among the columns that are numbered alike."""
-    largest: dict[str, float] = {}
-    stems = []
-    for name, deviation in zip(names, deviation_d, strict=True):
-        match = _NUMBERED.fullmatch(name)
-        stems.append(name if match is None else f"{match[1]}_#")
-        largest[stems[-1]] = max(largest.get(stems[-1], 0.0), float(deviation))
-    return np.array([largest[stem] or 1.0 for stem in stems])
+def block_sizes(
+    names: Sequence[str], deviation_d: Floats, of_block: Callable[[Floats], Any] = np.max
+) -> Floats:
+    """(D,) the largest (or mean) standard deviation of the columns that are numbered alike."""
+    matches = [_NUMBERED.fullmatch(name) for name in names]
+    stems = [name if m is None else f"{m[1]}_#" for name, m in zip(names, matches, strict=True)]
+    _, block_d = np.unique(stems, return_inverse=True)
+    size_b = [float(of_block(deviation_d[block_d == b])) or 1.0 for b in range(block_d.max() + 1)]
+    return np.array(size_b)[block_d]
 
 
 def learn_components(
@@ -95,17 +100,35 @@ def learn_components(
     x_nd = read_matrix(frame, names)
     centre_d, deviation_d = x_nd.mean(axis=0), x_nd.std(axis=0)
     size_d = block_sizes(names, deviation_d)
-    x_nd = (x_nd - centre_d) / size_d
-    value_d, vector_dd = np.linalg.eigh(x_nd.T @ x_nd / max(len(x_nd), 1))
-    order = np.argsort(value_d)[::-1][:n_components]
-    order = order[value_d[order] > 1e-10 * max(float(value_d.max()), 1e-300)]
-    if not order.size or not value_d.max() > 0:
+    rotation_dq = _rotation((x_nd - centre_d) / size_d, n_components)
+    if not rotation_dq.shape[1]:
         raise DataError(
             f"every column that the bias model reads is constant: {first_few(names)}.",
             columns=names,
         )
-    vector_dd = vector_dd[:, order]
-    # The sign of a component is arbitrary; this one does not depend on the machine.
-    sign = np.sign(vector_dd[np.abs(vector_dd).argmax(axis=0), np.arange(order.size)])
-    rotation_dq = vector_dd * sign / np.sqrt(value_d[order[0]]) / size_d[:, None]
+    rotation_dq = rotation_dq / size_d[:, None]
     return ComponentMap(tuple(FeatureColumn(name) for name in names), centre_d, rotation_dq)
+
+
+def _rotation(x_nd: Floats, n_components: int) -> Floats:
+    """(D, d) that turns centred columns into components, the first of standard deviation 1."""
+    covariance_dd = x_nd.T @ x_nd / max(len(x_nd), 1)
+    variance_d = np.diag(covariance_dd)
+    varies = np.flatnonzero(variance_d > _CONSTANT)
+    if not varies.size:
+        return np.zeros((x_nd.shape[1], 0))
+    deviation_v = np.sqrt(variance_d[varies])
+    correlation_vv = covariance_dd[np.ix_(varies, varies)] / np.outer(deviation_v, deviation_v)
+    # Of independent columns the mean square of n images' correlations is 1/n.
+    others = max(varies.size - 1, 1)
+    square = (float(np.square(correlation_vv).mean()) * varies.size - 1.0) / others - 1 / len(x_nd)
+    if square < _UNCORRELATED**2:
+        value_d, vector_dd = variance_d, np.eye(variance_d.size)
+    else:
+        value_d, vector_dd = np.linalg.eigh(covariance_dd)
+    order = np.argsort(-value_d, kind="stable")[:n_components]
+    order = order[value_d[order] > 1e-10 * float(value_d.max())]
+    vector_dq = vector_dd[:, order]
+    # The sign of a component is arbitrary; this one does not depend on the machine.
+    sign_q = np.sign(vector_dq[np.abs(vector_dq).argmax(axis=0), np.arange(order.size)])
+    return np.asarray(vector_dq * sign_q / np.sqrt(value_d[order[0]]))

@@ -32,7 +32,7 @@ _MANY_COLUMNS, _FEW_COLUMNS = 40, 20
 
 def choose_bias(
     pool: Pool,
-    candidates: Sequence[Bias] | Mapping[str, Bias] | None,
+    candidates: Sequence[Bias] | Mapping[str, Bias] | None = None,
     target: Target | None = None,
     *,
     facts: Sequence[Target] = (),
