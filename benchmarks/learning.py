@@ -7,7 +7,8 @@ of docs/ways-performance.md.
 The parts: features (of CIFAR-10 and CIFAR-100, by a pretrained network, kept in .bench-cache),
 probe (every way and recipe, tuned and tested), curve
 (accuracy against the number of images), forecast (what is predicted), truth (what came true),
-network (a small network from scratch, by epoch), page (docs/ways-performance.md from what is
+network (a small network from scratch, by epoch), nometa (nothing known but an embedding and 500
+unlabelled images of the target), page (docs/ways-performance.md from what is
 there). Every result is a line of .bench-cache/learning-*.jsonl; what is there is not measured
 again. Several processes may run at once. FOLDER holds cifar10/train-000.webp …; the default is the
 variable UNSKEW_DATA.
@@ -34,7 +35,7 @@ from unskew.engine.threads import one_blas_thread
 
 ROOT = Path(__file__).resolve().parents[1]
 CACHE = ROOT / ".bench-cache"
-PARTS = ("features", "probe", "curve", "forecast", "truth", "network", "page")
+PARTS = ("features", "probe", "curve", "forecast", "truth", "network", "nometa", "page")
 # The rows on which learning curves are measured.
 FEW = (MATTERS[1].key, MATTERS[3].key)
 
@@ -44,6 +45,7 @@ def results_of(part: str, cache: Path = CACHE) -> Results:
     keys = {
         "forecast": ("setting", "seed"),
         "truth": ("setting", "seed"),
+        "nometa": ("setting", "seed", "arm", "way"),
     }.get(part, ("setting", "seed", "arm"))
     return Results(cache / f"learning-{part}.jsonl", keys)
 
@@ -76,21 +78,23 @@ def main() -> None:
     parser.add_argument(
         "--data", type=Path, help="folder that holds cifar10/ and cifar100/ as sheets"
     )
-    parser.add_argument("--part", choices=PARTS, action="append", help="default: all but network")
+    parser.add_argument(
+        "--part", choices=PARTS, action="append", help="default: all but network and nometa"
+    )
     parser.add_argument("--settings", choices=list(CASES), nargs="+", help="default: all")
     parser.add_argument("--seeds", type=int, nargs="+", default=list(range(8)))
     parser.add_argument(
         "--arms",
         nargs="+",
         default=[],
-        help="of the part network: only these, such as naive half",
+        help="of the part network: only these, such as naive half; of nometa: auto tunes the probe",
     )
     parser.add_argument(
         "--cache", type=Path, default=CACHE, help="features and results (default .bench-cache)"
     )
     parser.add_argument("--threads", type=int, default=1, help="for the features")
     options = parser.parse_args()
-    parts = options.part or [part for part in PARTS if part != "network"]
+    parts = options.part or [part for part in PARTS if part not in ("network", "nometa")]
     data = find_data(options.data, ROOT.parent / "shared" / "data")
     if data is None and set(parts) != {"page"}:
         parser.error("where does CIFAR lie? Say --data FOLDER, or set UNSKEW_DATA.")
@@ -129,6 +133,13 @@ def run_part(
             from learning_truth import measure_truth
 
             measure_truth(features, settings, options.seeds, results)
+        elif part == "nometa":
+            from learning_nometa import SETTINGS as NO_METADATA
+            from learning_nometa import measure_nometa, shares_won
+
+            own = [setting for setting in NO_METADATA if setting in settings]
+            measure_nometa(features, own, options.seeds, results, auto="auto" in options.arms)
+            print(*shares_won(results, "auto" if "auto" in options.arms else "half"), sep="\n")
         elif part == "curve":
             from learning_curve import measure_curves
 

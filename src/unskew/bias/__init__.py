@@ -3,8 +3,14 @@
 - ``base``: what every bias model is: settings that are fitted to a pool, and the fitted factor of
   ω.
 - ``box``: biasing functions that are 1 in a box around a source's own images and 0 outside.
+- ``class_scores``: how likely each class is, given the features: cross-fitted, calibrated, for any
+  table.
+- ``class_shift``: biasing functions of the label where the target's images have none: label shift.
+- ``class_tilt``: biasing functions of the label and of features, where the target's images have no
+  labels.
 - ``comparisons``: which columns are compared between which sources: those that have a value for
   every image.
+- ``components``: many columns, such as an embedding -> a few principal components.
 - ``feature_flags``: features that deserve a warning.
 - ``features``: columns of a table -> numbers: numeric features standardised, categorical ones as
   indicators.
@@ -39,6 +45,8 @@
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.bias.box import Box
+from unskew.bias.class_shift import ClassShift
+from unskew.bias.class_tilt import ClassTilt
 from unskew.bias.features import read_feature_column
 from unskew.bias.known import Known
 from unskew.bias.product import Product
@@ -52,6 +60,8 @@ __all__ = [
     "Bias",
     "BiasData",
     "Box",
+    "ClassShift",
+    "ClassTilt",
     "Description",
     "Factor",
     "Known",

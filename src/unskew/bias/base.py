@@ -177,6 +177,11 @@ class Factor(ABC):
         """P, the number of parameters estimated by likelihood."""
         return 0
 
+    @property
+    def n_fitted(self) -> int:
+        """The number of fitted numbers, by which candidates are ordered; P unless it is said."""
+        return self.n_parameters
+
     @abstractmethod
     def log_omega(self, frame: pd.DataFrame) -> Floats:
         """(n, K) log ω_k(z_i) for every row; −inf where source k cannot select the image."""
@@ -249,6 +254,8 @@ class Bias(ABC):
     # May leave out images of its own source (a quantile box); otherwise an image that its own
     # source cannot select is an error.
     may_exclude: ClassVar[bool] = False
+    # Reads the label, also where the target's images have none.
+    shifts_classes: ClassVar[bool] = False
 
     def fit(self, pool: Pool, target: Target | None = None, *, rng: Randomness = 0) -> FittedBias:
         """Learn from the pool what the model leaves open; c(z) comes from ``target`` if needed."""

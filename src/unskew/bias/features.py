@@ -95,6 +95,11 @@ class FeatureMap:
         return np.column_stack(blocks)
 
     @property
+    def names_text(self) -> str:
+        """What is read, for a sentence."""
+        return ", ".join(column.name for column in self.columns)
+
+    @property
     def labels(self) -> tuple[str, ...]:
         """What each of the D numbers is."""
         every = [label for column in self.columns for label in column.labels]

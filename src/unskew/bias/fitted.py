@@ -194,7 +194,8 @@ class FittedBias:
         """What is assumed about p(label) where a reference lacks labels that the pool has."""
         data = self.data
         if "label" not in data.frame.columns or (
-            self.strata is not None and "label" in self.strata.target.by
+            (self.strata is not None and "label" in self.strata.target.by)
+            or any(part.shifts_classes for part in self.model.parts)
         ):
             return ()
         named = [

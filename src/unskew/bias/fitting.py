@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Factor
+from unskew.bias.class_shift import ClassShift, resolve_class_shift
 from unskew.bias.fit_rows import (
     FitRows,
     check_origin,
@@ -70,6 +71,8 @@ def fit_parts(
     start : an earlier fit of the same model to begin from.
     learn_anew : use the earlier fit only as a starting point; learn features and make tests again.
     """
+    model, target = resolve_class_shift(model, pool, target, seed)
+    parts = model.parts if any(isinstance(part, ClassShift) for part in parts) else parts
     strata_part = _only_strata(parts)
     rows = gather_rows(pool, target, parts, seed)
     if strata_part is not None:

@@ -120,5 +120,6 @@ def _same_kind(part: Bias, other: Bias) -> bool:
         isinstance(part, Tilt)
         and isinstance(other, Tilt)
         and part.degree == other.degree == 1
+        and part.components == other.components == 0
         and (part.reference, part.ridge) == (other.reference, other.ridge)
     )

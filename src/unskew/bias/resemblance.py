@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from unskew.bias.components import learn_components
 from unskew.bias.features import expand_features, is_numeric
 from unskew.bias.separation import ScoredImages, judge_separation
 from unskew.errors import DataError, UnskewWarning
@@ -29,6 +30,8 @@ _UNLIKE_ODDS = 10.0
 _MOST_ROWS = 5_000
 _FEWEST_IMAGES = 40
 _FOLDS = 3
+# Of more columns than this their principal components are compared.
+_MANY_COLUMNS, _COMPONENTS = 40, 20
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,8 @@ def compare_with_target(fitted: FittedBias, weight_r: Floats) -> Resemblance | N
     if fold is None:
         return None
     x = _matrix(both[names])
+    if x.shape[1] > _MANY_COLUMNS and all(is_numeric(both[name]) for name in names):
+        x = learn_components(both, names, _COMPONENTS, data.seed).read(both)
     weight = np.concatenate(
         [weight_r[pool_at] / weight_r[pool_at].sum(), design_m / design_m.sum()]
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
+from unskew.bias.components import ComponentMap, learn_components
 from unskew.bias.feature_flags import learn_flagged_features
 from unskew.bias.features import FeatureMap, flagged, is_number, read_feature_columns
 from unskew.bias.likelihood import LogLinearProblem, fit_log_linear
@@ -44,6 +45,9 @@ class Tilt(Bias):
     reference : name of the source that selects without bias as far as these features go; default:
         the target's sample or source.
     degree : 1, or 2.
+    components : of numeric features the number of leading principal components to use instead of
+        them; 0: the features themselves. Columns numbered alike (an embedding) are scaled together,
+        and the first component has standard deviation 1.
     ridge : λ of the penalty λ/2 Σ_k ‖θ_k‖² on standardised features. It draws the weights towards
         those of no selection, which is a bias: intervals of means reach to that of the fit without
         the penalty, too.
@@ -60,6 +64,7 @@ class Tilt(Bias):
     reference: str | None = None
     degree: int = 1
     ridge: float = 0.0
+    components: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", read_feature_columns(self.features))
@@ -67,6 +72,20 @@ class Tilt(Bias):
             object.__setattr__(self, "reference", level_text(self.reference))
         if not is_number(self.ridge) or not self.ridge >= 0:
             raise wrong_option("ridge is the strength of a penalty, 0 or more", ridge=self.ridge)
+        if (
+            not is_number(self.components)
+            or self.components < 0
+            or self.components != int(self.components)
+        ):
+            raise wrong_option(
+                "components is a number of principal components, or 0", components=self.components
+            )
+        if self.components and self.degree != 1:
+            raise wrong_option(
+                "principal components are used as they are: degree is 1 with components",
+                degree=self.degree,
+                allowed=[1],
+            )
 
     def estimate(
         self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None
@@ -74,7 +93,12 @@ class Tilt(Bias):
         reference = find_reference_source(self, data)
         begin = start if isinstance(start, FittedTilt) else None
         warm = None if data.learn_anew else begin
-        if warm is None:
+        feature_map: FeatureMap | ComponentMap
+        notes: tuple[str, ...] = ()
+        if warm is None and self.components:
+            pool = data.frame.iloc[: data.n_pool]
+            feature_map = learn_components(pool, self.features, self.components, data.seed)
+        elif warm is None:
             feature_map, notes = learn_flagged_features(data, self.features, self.degree)
         else:
             feature_map, notes = warm.feature_map, warm.notes
@@ -131,7 +155,7 @@ class FittedTilt(Factor):
 
     names: tuple[str, ...]
     reference: int
-    feature_map: FeatureMap
+    feature_map: FeatureMap | ComponentMap
     theta: Floats
     ridge: float
     notes: tuple[str, ...] = ()
@@ -168,7 +192,7 @@ class FittedTilt(Factor):
         return LinearDerivative(self.feature_map.read(frame), self._free, len(self.names))
 
     def describe(self) -> Description:
-        names = ", ".join(column.name for column in self.feature_map.columns)
+        names = self.feature_map.names_text
         return Description(
             "Tilt",
             (

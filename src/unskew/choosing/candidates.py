@@ -48,6 +48,7 @@ class Candidate:
     fit_p : p-value of `unskew.check_fit`; None if it was not computed.
     identifies : whether the model tells almost every image's source.
     failure : why it could not be fitted, or scored; None if it could.
+    by_sample : whether a sample of the target was scored, too, which gives c(z).
     notes : warnings of the fit.
     """
 
@@ -60,6 +61,7 @@ class Candidate:
     fit_p: float | None = None
     identifies: bool = False
     failure: str | None = None
+    by_sample: bool = False
     notes: tuple[str, ...] = ()
 
     @property
@@ -72,8 +74,8 @@ class Candidate:
 
     @property
     def anchor(self) -> str:
-        """Where c(z) comes from."""
-        return "" if self.weights is None else self.weights.describe().anchor
+        """Where c(z) comes from; from a sample whose images are scored, whatever is assumed."""
+        return "" if self.by_sample or self.weights is None else self.weights.describe().anchor
 
     @property
     def contradicts(self) -> bool:
@@ -231,8 +233,8 @@ def evaluate_candidate(
 
     The fit is checked on the columns ``checked``. What fails is reported, never raised.
     """
-    start = Candidate(name, model)
     is_sample = folds.target is not None and folds.target.kind == "sample"
+    start = Candidate(name, model, by_sample=is_sample)
     weights, failure, notes = _attempt(
         lambda: debias(folds.pool, model, folds.target, rng=seed, check_sample=is_sample)
     )
@@ -291,19 +293,23 @@ def count_parameters(fitted: FittedBias) -> float:
     """Count the fitted numbers, which order candidates by simplicity.
 
     Known ω and queries 0; of a `Tilt` the coefficients; of boxes the finite edges, and a width; of
-    `Strata` the (C − 1)(K − 1) factors that counts of C strata in K sources leave free; of a
-    product the sum; infinite for a classifier other than logistic regression.
+    `Strata` the (C − 1)(K − 1) factors that counts of C strata in K sources leave free, and C − 1
+    shares where a classifier estimated those of the target; of a product the sum; infinite for a
+    classifier other than logistic regression.
     """
     total = 0.0
     for factor in fitted.factors:
-        if factor.n_parameters:
-            total += factor.n_parameters
+        if factor.n_fitted:
+            total += factor.n_fitted
         elif factor.fitted_log_omega() is not None:
             return math.inf
         elif factor.describe().estimated:
             total += _count_numbers(factor.describe().parameters)
     if fitted.strata is not None:
-        total += (len(fitted.strata.target.strata) - 1) * (len(fitted.names) - 1)
+        # Shares that a classifier estimated are as many numbers as one more source's.
+        is_estimated = fitted.target is not None and fitted.target.kind == "predictions"
+        n_sources = len(fitted.names) + is_estimated
+        total += (len(fitted.strata.target.strata) - 1) * (n_sources - 1)
     return total
 
 

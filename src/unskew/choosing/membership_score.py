@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unskew.choosing.class_membership import hides_labels, membership_of_unlabelled
 from unskew.errors import DataError
 from unskew.records import Bools, Floats, Ints, Pool, Target
 from unskew.records.arrays import log_sums
@@ -249,8 +250,11 @@ def paired_difference(
 def own_membership(fitted: FittedBias, frame: pd.DataFrame, source: Ints) -> Floats:
     """Compute (n,) q_{i,s_i} of images that need not have been in the fit.
 
-    It is 0 outside the own source's support and for levels never seen.
+    It is 0 outside the own source's support and for levels never seen. A model that reads labels
+    which images of the target lack: see `unskew.choosing.class_membership`.
     """
+    if hides_labels(fitted):
+        return membership_of_unlabelled(fitted, frame, source)
     own_n = np.zeros(len(frame))
     seen = np.flatnonzero(_rows_with_seen_levels(fitted, frame))
     if not seen.size:

@@ -12,8 +12,10 @@ import numpy as np
 
 from unskew.choosing.candidates import evaluate_candidate, name_candidates
 from unskew.choosing.choice import BiasChoice
+from unskew.choosing.class_membership import with_class_scores
 from unskew.choosing.decision import decide
 from unskew.choosing.membership_score import make_folds
+from unskew.choosing.proposal import propose_candidates
 from unskew.choosing.target_distance import known_facts, restricted_facts
 from unskew.errors import ConfigError, DataError, wrong_option
 from unskew.records import Pool, Target
@@ -24,9 +26,13 @@ if TYPE_CHECKING:
     from unskew.bias.base import Bias
 
 
+# Of more columns than this, those that vary most are tested.
+_MANY_COLUMNS, _FEW_COLUMNS = 40, 20
+
+
 def choose_bias(
     pool: Pool,
-    candidates: Sequence[Bias] | Mapping[str, Bias],
+    candidates: Sequence[Bias] | Mapping[str, Bias] | None = None,
     target: Target | None = None,
     *,
     facts: Sequence[Target] = (),
@@ -55,7 +61,9 @@ def choose_bias(
     ----------
     pool : the images of all sources.
     candidates : bias models on features that you named; none is added or left out. A mapping gives
-        them names.
+        them names. None: with a sample of the target, or a source that is unbiased, models on all
+        numbers that pool and target share are proposed
+        (`unskew.choosing.proposal.propose_candidates`).
     target : what is known about the population, as for `unskew.debias`; every candidate is fitted
         with it.
     facts : further things known about the target that only judge: the shares of a `Target.margins`,
@@ -90,7 +98,9 @@ def choose_bias(
     """
     seed = seed_of(rng)
     _check_arguments(pool, target, facts, folds)
-    named = name_candidates(candidates, pool, baseline)
+    proposed = propose_candidates(pool, target) if candidates is None else candidates
+    named = name_candidates(proposed, pool, baseline)
+    pool, target = with_class_scores(pool, target, list(named.values()), seed)
     split = make_folds(pool, target, folds, seed)
     columns = _columns(pool, list(named.values()))
     targets = [*([] if target is None else [target]), *facts]
@@ -136,7 +146,20 @@ def _columns(pool: Pool, models: Sequence[Bias]) -> list[str]:
             if name in pool.frame.columns
             else [column for column in pool.frame.columns if str(column).startswith(f"{name}_")]
         )
-    return _complete(pool, list(dict.fromkeys(names)))
+    complete = _complete(pool, list(dict.fromkeys(names)))
+    return complete if len(complete) <= _MANY_COLUMNS else _widest(pool, complete)
+
+
+def _widest(pool: Pool, names: Sequence[str]) -> list[str]:
+    """Return those of many columns that vary most, numbers alone: an embedding's first ones."""
+    from unskew.bias.components import block_sizes
+    from unskew.bias.features import is_numeric
+
+    numeric = [name for name in names if is_numeric(pool.frame[name])]
+    deviation_d = pool.frame[numeric].to_numpy(dtype=np.float64).std(axis=0)
+    order = np.argsort(-deviation_d / block_sizes(numeric, deviation_d), kind="stable")
+    widest = {numeric[at] for at in order[:_FEW_COLUMNS]}
+    return [name for name in names if name in widest or name not in numeric]
 
 
 def _complete(pool: Pool, names: Sequence[str]) -> list[str]:

@@ -316,7 +316,8 @@ class DebiasedClassifier(ClassifierMixin, _Debiased):  # type: ignore[misc]
     ----------
     estimator : the classifier, or a pipeline that ends in one; default ``LogisticRegression()``.
     bias : the bias model (`unskew.bias`), naming columns of X or of ``attributes``, or "label".
-        None: `Strata` over the attributes of the target or, without a target, equal weights for
+        None: `Strata` over the attributes of the target; the best of what `unskew.choose_bias`
+        proposes where the target is a sample or a source; or, without a target, equal weights for
         images that must then come from one source.
     target : the `Target`, naming the same columns.
     way : "weights", "half", "logit" or "auto" (default). "auto" tries out two ways on 50% of the

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Real
@@ -16,6 +17,8 @@ from unskew.weigh.uncertainty import weighted_mean
 
 if TYPE_CHECKING:
     from unskew.weigh.calibrate import Calibration
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,16 +191,29 @@ def _debias(
             value=repr(wanted),
         )
     if bias is None and target is not None and target.kind in ("sample", "source"):
-        raise ConfigError(
-            f"the target is a {target.kind}, which shows which images to resemble but not in what "
-            "respect; name that by the bias model, for instance bias=Tilt(features) or "
-            "bias=Propensity(features).",
-            option="bias",
-            value=target.kind,
-        )
+        return _choose(pool, target, max_uncovered, seed)
     return debias(
         pool, Strata() if bias is None else bias, target, max_uncovered=max_uncovered, rng=seed
     )
+
+
+def _choose(pool: Pool, target: Target, max_uncovered: float, seed: int) -> Weights:
+    """Weigh by the best of the models that are proposed for images of the target.
+
+    What was chosen, and why, is logged.
+    """
+    from unskew.choosing.ranking import choose_bias
+    from unskew.debiasing.pool_weights import debias
+
+    choice = choose_bias(pool, None, target, check=False, rng=seed)
+    if choice.best is None:
+        raise ConfigError(
+            f"{choice.reason} Name a bias model, for instance bias=Tilt(features).",
+            option="bias",
+            value=None,
+        )
+    logger.info("%s", choice.reason)
+    return debias(pool, choice.best, target, max_uncovered=max_uncovered, rng=seed)
 
 
 def _as_they_are(images: GivenImages, pool: Pool | None) -> Weights:
