@@ -157,7 +157,8 @@ def target_rows(options: argparse.Namespace) -> Iterator[str]:
 
 
 def variance_rows(options: argparse.Namespace) -> Iterator[str]:
-    every = [*worlds_variance.GROUPS, *worlds_variance.THIN, *worlds_variance.RIDGES]
+    worlds = (worlds_variance.GROUPS, worlds_variance.THIN, worlds_variance.RARE)
+    every = [recipe for group in (*worlds, worlds_variance.RIDGES) for recipe in group]
     yield from _coverage_rows(
         [(recipe, mean_of) for recipe in every if _chosen(recipe, options)], options.sets
     )

@@ -95,7 +95,19 @@ def rare_share(rng: Rng, n_sources: int, spread: float) -> DifferingSources:
     return DifferingSources(pool, Strata("shade"), target, value, truth, another)
 
 
-WORLDS: tuple[World, ...] = (strata_shares, known_numbers, tilt_groups, rare_share)
+def tiny_numbers(rng: Rng, n_sources: int, spread: float) -> DifferingSources:
+    """A number; two strata, one source of 100 images, the others of 3 to 9."""
+    size = np.append(100, rng.integers(3, 10, size=n_sources - 1))
+    source = np.repeat(np.arange(n_sources), size)
+    level = (rng.random(source.size) < 0.4).astype(int)
+    delta = rng.normal(0.0, spread * 0.45, size=n_sources + 1)
+    value = level + rng.normal(size=source.size) + delta[source]
+    target = Target.margins({"shade": {"a": 0.5, "b": 0.5}})
+    pool = make_pool(source, _names(n_sources), shade=np.array(list("ab"), dtype=object)[level])
+    return DifferingSources(pool, Strata("shade"), target, value, 0.5, 0.5 + float(delta[-1]))
+
+
+WORLDS: tuple[World, ...] = (strata_shares, known_numbers, tilt_groups, rare_share, tiny_numbers)
 
 
 def _expit(value: np.ndarray) -> np.ndarray:

@@ -234,5 +234,46 @@ def power_share(rng: Rng) -> DataSet:
 
 HEAVY = [heavy_unrelated, heavy_related, heavy_same, light_same, power_share]
 RIDGES = [ridge_small, ridge_one, ridge_twenty, ridge_levels, propensity_levels]
+# ---- shares that rest on a few images
+
+
+def _share(
+    rng: Rng, chance: np.ndarray, cell: np.ndarray, mass: float, **columns: object
+) -> DataSet:
+    """Values 0 and 1 in two strata, of which the first is ``mass`` of the target."""
+    value = (rng.random(cell.size) < chance[cell]).astype(float)
+    target = Target.margins({"cell": {"a": mass, "b": 1.0 - mass}})
+    pool = make_pool(np.arange(cell.size) % 3, cell=text(cell), **columns)
+    truth = mass * chance[0] + (1.0 - mass) * chance[1]
+    return DataSet(pool, Strata("cell"), target, value, float(truth))
+
+
+def rare_shares(rng: Rng) -> DataSet:
+    """A share of 1% in one stratum and 3% in the other; 300 images."""
+    return _share(rng, np.array([0.01, 0.03]), np.repeat([0, 1], [135, 165]), 0.5)
+
+
+def rare_lopsided(rng: Rng) -> DataSet:
+    """A share of 3%; the stratum that is four fifths of the target has 35 of 300 images."""
+    return _share(rng, np.array([0.03, 0.03]), np.repeat([0, 1], [35, 265]), 0.8)
+
+
+def rare_groups(rng: Rng) -> DataSet:
+    """A share of 5% that differs much between 60 groups of five images."""
+    group = np.repeat(np.arange(60), 5)
+    value = (rng.random(300) < rng.beta(0.3, 5.7, 60)[group]).astype(float)
+    pool = make_pool(group // 30, cell=text(np.arange(300) % 2), group=group)
+    target = Target.margins({"cell": {"a": 0.5, "b": 0.5}})
+    return DataSet(pool, Strata("cell"), target, value, 0.05)
+
+
+def rare_known(rng: Rng) -> DataSet:
+    """A share of 2% in 100 images with ω ≡ 1: none in one of eight data sets."""
+    value = (rng.random(100) < 0.02).astype(float)
+    pool = make_pool(np.zeros(100, dtype=np.int64), x=np.arange(100.0))
+    return DataSet(pool, Known(np.ones((100, 1))), None, value, 0.02)
+
+
+RARE = [rare_shares, rare_lopsided, rare_groups, rare_known]
 THIN = [lone_alike, lone_wild, lone_light, pair_alike, pair_shares, lone_product]
 GROUPS = [strata_sample_groups, tilt_sample_groups, strata_sample_unlike]
