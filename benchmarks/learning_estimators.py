@@ -6,7 +6,7 @@ python benchmarks/learning_estimators.py --seeds 2  quicker, and rougher
 Accuracy in points on an unbiased test sample, mean over the seeds; in brackets what the column is
 ahead of `auto` by, with its paired standard error. Then the calibration error of `auto`'s
 probabilities and of those in the way "weights", in points; and the processor time of `auto` in fits
-in the way "weights", where such a fit takes 0.02 seconds or more.
+in the way "weights", where such a fit takes long enough to be timed beside the weighing.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ def compare(problem: Problem, learner: BaseEstimator, seed: int) -> Outcome:
         hits.append(recipe.score(problem.X_test, problem.y_test))
     # Weighing, which is in all of them, is no part of a fit.
     of_auto, of_weights = seconds[1] - seconds[0], seconds[2] - seconds[0]
-    fits = of_auto / of_weights if of_weights > 0.02 else None
+    fits = of_auto / of_weights if of_weights > max(0.02, 0.1 * seconds[0]) else None
     return Outcome([100.0 * hit for hit in hits], (errors[0], errors[1]), fits, chosen)
 
 
