@@ -7,10 +7,11 @@ of docs/ways-performance.md.
 The parts: features (of CIFAR-10 and CIFAR-100, by a pretrained network, kept in .bench-cache),
 probe (every way and recipe, tuned and tested), curve
 (accuracy against the number of images), forecast (what is predicted), truth (what came true),
-network (a small network from scratch, by epoch), nometa (nothing known but an embedding and 500
+network (a small network from scratch), nometa (nothing known but an embedding and 500
 unlabelled images of the target), page (docs/ways-performance.md from what is
-there). Every result is a line of .bench-cache/learning-*.jsonl; what is there is not measured
-again. Several processes may run at once. FOLDER holds cifar10/train-000.webp …; the default is the
+there). Every result is a line of benchmarks/results/learning-*.jsonl; what is there is not
+measured again. Several processes may run at once. FOLDER holds cifar10/train-000.webp …; the
+default is the
 variable UNSKEW_DATA.
 """
 
@@ -35,19 +36,20 @@ from unskew.engine.threads import one_blas_thread
 
 ROOT = Path(__file__).resolve().parents[1]
 CACHE = ROOT / ".bench-cache"
+RESULTS = ROOT / "benchmarks" / "results"
 PARTS = ("features", "probe", "curve", "forecast", "truth", "network", "nometa", "page")
 # The rows on which learning curves are measured.
 FEW = (MATTERS[1].key, MATTERS[3].key)
 
 
-def results_of(part: str, cache: Path = CACHE) -> Results:
+def results_of(part: str, folder: Path = RESULTS) -> Results:
     """The file of a part, and what tells its lines apart."""
     keys = {
         "forecast": ("setting", "seed"),
         "truth": ("setting", "seed"),
         "nometa": ("setting", "seed", "arm", "way"),
     }.get(part, ("setting", "seed", "arm"))
-    return Results(cache / f"learning-{part}.jsonl", keys)
+    return Results(folder / f"learning-{part}.jsonl", keys)
 
 
 def measure_probe(
@@ -90,7 +92,7 @@ def main() -> None:
         help="of the part network: only these, such as naive half; of nometa: auto tunes the probe",
     )
     parser.add_argument(
-        "--cache", type=Path, default=CACHE, help="features and results (default .bench-cache)"
+        "--cache", type=Path, default=CACHE, help="features and networks (default .bench-cache)"
     )
     parser.add_argument("--threads", type=int, default=1, help="for the features")
     options = parser.parse_args()
@@ -113,11 +115,11 @@ def run_part(
     if part == "page":
         from learning_page import write_learning_page
 
-        write_learning_page(options.cache)
+        write_learning_page()
         return
     if data is None or part == "features":
         return
-    results = results_of(part, options.cache)
+    results = results_of(part)
     if part == "network":
         from learning_network import measure_network
 

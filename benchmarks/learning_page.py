@@ -28,12 +28,11 @@ RECIPES = (
 )
 
 
-def write_learning_page(cache: Path, path: Path = PAGE) -> None:
+def write_learning_page(path: Path = PAGE) -> None:
     from learning import results_of
 
     results = {
-        part: results_of(part, cache).read()
-        for part in ("probe", "curve", "forecast", "truth", "network")
+        part: results_of(part).read() for part in ("probe", "curve", "forecast", "truth", "network")
     }
     parts = [
         header(results),
