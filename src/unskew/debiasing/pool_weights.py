@@ -125,12 +125,13 @@ def _check_arguments(pool: object, bias: object, target: object, max_uncovered: 
 
 def _warn_if_unused(bias: Bias, target: Target | None) -> None:
     """Warn of masses of strata that the model cannot use: only `Strata` can."""
+    from unskew.bias.class_shift import ClassShift
     from unskew.bias.strata import Strata
 
     if (
         target is None
         or target.kind in ("sample", "source")
-        or any(isinstance(part, Strata) for part in bias.parts)
+        or any(isinstance(part, Strata | ClassShift) for part in bias.parts)
     ):
         return
     by = " × ".join(target.by)
