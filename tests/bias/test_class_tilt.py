@@ -23,7 +23,9 @@ SHARE = [0.3, 0.3, 0.4]
 
 def test_shares_and_images_within_classes_are_those_of_the_target() -> None:
     pool, target, truth = shifted_world(0, share=SHARE, shift=tilt_by_class, n=3000)
-    weights = unskew.debias(pool, ClassTilt(["x"], ridge=3.0), target, check_sample=False)
+    weights = unskew.debias(
+        pool, ClassTilt(["x"], directions=2, ridge=3.0), target, check_sample=False
+    )
     # Shares of 300 images whose labels are hidden: two standard errors.
     np.testing.assert_allclose(class_mass(pool, weights.weight), truth, atol=0.07)
     x_n, label_n = pool.frame["x_3"].to_numpy(), pool.frame["label"].to_numpy()
