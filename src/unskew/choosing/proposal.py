@@ -64,10 +64,10 @@ def _shared_numbers(pool: Pool, target: Target | None) -> tuple[list[str], int]:
     from unskew.bias.features import is_numeric
 
     if target is None or target.kind not in ("sample", "source"):
-        given = "nothing is known about the target" if target is None else f"it is {target!r}"
+        known = "nothing is known about the target" if target is None else f"it is {target!r}"
         raise ConfigError(
             "candidates are proposed where images of the target say what it looks like "
-            f"(Target.sample, Target.source); here {given}. Name the bias models to compare.",
+            f"(Target.sample, Target.source); here {known}. Name the bias models to compare.",
             option="candidates",
             value=None,
         )
