@@ -10,7 +10,6 @@ from raising import refused
 from unlabelled_targets import class_mass, shifted_world, tilt_alike
 from unskew import ConfigError, DataError, Pool, Target
 from unskew.bias import Bias, ClassShift, Product, Strata, Tilt
-from unskew.bias.class_scores import learn_class_scores
 
 SHARE = [0.2, 0.3, 0.5]
 
@@ -24,16 +23,6 @@ def test_shares_are_found_within_their_errors() -> None:
         assert abs(estimate.value - share) < 3 * estimate.stderr
         assert 0.005 < estimate.stderr < 0.06
     assert any("label shift" in note for note in weights.describe().notes)
-
-
-def test_scores_are_those_of_probes_that_have_not_seen_the_image() -> None:
-    pool, _, _ = shifted_world(1, share=SHARE)
-    noise = pool.frame.assign(label=np.random.default_rng(0).permutation(pool.frame["label"]))
-    scores = learn_class_scores(noise, ["x"])
-    right = np.array(scores.classes)[scores.fold_log_p.argmax(axis=1)] == noise["label"]
-    # Labels at random: the largest class has 0.6, and learning by heart would exceed it.
-    assert right.mean() < 0.64
-    np.testing.assert_allclose(np.exp(scores.fold_log_p).sum(axis=1), 1.0)
 
 
 def test_labels_of_the_sample_are_counted() -> None:

@@ -23,14 +23,16 @@ SHARE = [0.3, 0.3, 0.4]
 
 def test_shares_and_images_within_classes_are_those_of_the_target() -> None:
     pool, target, truth = shifted_world(0, share=SHARE, shift=tilt_by_class, n=3000)
-    weights = unskew.debias(pool, ClassTilt(["x"], ridge=3.0), target, check_sample=False)
+    weights = unskew.debias(
+        pool, ClassTilt(["x"], directions=2, ridge=3.0), target, check_sample=False
+    )
     # Shares of 300 images whose labels are hidden: two standard errors.
     np.testing.assert_allclose(class_mass(pool, weights.weight), truth, atol=0.07)
     x_n, label_n = pool.frame["x_3"].to_numpy(), pool.frame["label"].to_numpy()
-    for name, mean in (("cat", 1.5), ("dog", -1.5), ("fox", -1.5)):
+    for name, mean in (("cat", 1.0), ("dog", -1.0), ("fox", -1.0)):
         own = label_n == name
-        # Of the tilt 1.5 the ridge leaves most; without tilts by class it would be none for both.
-        assert np.average(x_n[own], weights=weights.weight[own]) == pytest.approx(mean, abs=0.6)
+        # The ridge leaves most of it; a tilt that is the same for all would have one sign.
+        assert np.average(x_n[own], weights=weights.weight[own]) == pytest.approx(mean, abs=0.4)
 
 
 def test_without_directions_all_classes_are_tilted_alike() -> None:
@@ -43,7 +45,7 @@ def test_without_directions_all_classes_are_tilted_alike() -> None:
         np.average(x_n[label_n == name], weights=weights.weight[label_n == name])
         for name in ("cat", "dog", "fox")
     ]
-    np.testing.assert_allclose(means, 1.2, atol=0.35)
+    np.testing.assert_allclose(means, 0.8, atol=0.3)
 
 
 def test_labels_that_the_target_has_are_used() -> None:
@@ -62,7 +64,7 @@ def test_the_mean_omega_of_an_unlabelled_image_is_over_its_classes() -> None:
     by_class = np.stack([fitted.log_omega(frame.assign(label=name)) for name in ANIMALS], axis=1)
     assert (hidden <= by_class.max(axis=1) + 1e-9).all()
     assert (hidden >= by_class.min(axis=1) - 1e-9).all()
-    np.testing.assert_array_equal(hidden[:, -1], 0.0)  # the target's sample
+    np.testing.assert_allclose(hidden[:, -1], 0.0, atol=1e-12)  # the target's sample
 
 
 def test_a_source_may_be_the_reference() -> None:
@@ -82,7 +84,7 @@ def test_bad_input_is_named() -> None:
     with refused(DataError, column="label"):
         unskew.debias(Pool(pool.frame.drop(columns="label")), ClassTilt(["x"]), target)
     with refused(ConfigError, option="reference"):
-        unskew.debias(pool, ClassTilt(["x"]), Target.uniform("label"))
+        ClassTilt(["x"]).fit(pool, Target.uniform("label"))
     with refused(ConfigError, option="ridge"):
         ClassTilt(["x"], ridge=0)
     with refused(ConfigError, option="directions"):

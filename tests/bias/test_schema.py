@@ -8,7 +8,18 @@ import pytest
 
 from raising import refused
 from unskew import ConfigError
-from unskew.bias import Bias, Box, Known, Product, Propensity, Strata, Subpopulation, Tilt
+from unskew.bias import (
+    Bias,
+    Box,
+    ClassShift,
+    ClassTilt,
+    Known,
+    Product,
+    Propensity,
+    Strata,
+    Subpopulation,
+    Tilt,
+)
 from unskew.bias.schema import families, import_function, names_function
 
 MODELS = [
@@ -23,6 +34,8 @@ MODELS = [
     Tilt(("x", "y"), reference="a", degree=2, ridge=0.5),
     Propensity(["x"], classifier="boosting", folds=3),
     Propensity(["x"], classifier="sklearn.naive_bayes:GaussianNB", reference="a", floor=1e-4),
+    ClassShift(["x"]),
+    ClassTilt(["x"], components=4, directions=0, reference="a"),
     Product(Strata("label"), Tilt(["x"], reference="a")),
     Product(Product(Known({"a": 1, "b": 2}), Box(["x"])), Product(Tilt(["y"], reference="b"))),
 ]

@@ -1,9 +1,8 @@
-"""Nothing but images: which candidates are proposed, which is chosen, and how they are scored."""
+"""Nothing but images: which candidates are proposed, and which is chosen."""
 
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 import unskew
 from raising import refused
@@ -16,7 +15,7 @@ from unlabelled_targets import (
     tilt_by_class,
 )
 from unskew import ConfigError, DataError, Pool, Target
-from unskew.bias import ClassShift, ClassTilt, Strata, Tilt
+from unskew.bias import ClassShift, ClassTilt, Tilt
 from unskew.choosing.proposal import propose_candidates
 
 POOLED = [0.6, 0.3, 0.1]
@@ -63,28 +62,6 @@ class TestChoice:
         choice = _choose(pool, target)
         again = unskew.debias(pool, choice.best, target, check_sample=False)
         np.testing.assert_allclose(again.weight, choice.weights.weight, rtol=1e-6)
-
-
-class TestScore:
-    def test_classes_are_not_counted_as_evidence_by_themselves(self) -> None:
-        """A model that reads labels without need scores as one that reads nothing."""
-        pool, target, _ = shifted_world(5, share=POOLED, sources=1)
-        table = unskew.choose_bias(pool, [ClassShift(["x"])], target, check=False).table
-        score = table.set_index("candidate")["score"]
-        # Estimated shares are off by chance, which costs about C/2 of 1,500 images.
-        assert score["ClassShift(x)"] == pytest.approx(score["naive pooling"], abs=0.004)
-
-    def test_a_labelled_sample_is_scored_by_its_labels(self) -> None:
-        pool, target, _ = shifted_world(6, share=OTHER, labelled=True)
-        table = unskew.choose_bias(
-            pool, {"shift": ClassShift(["x"]), "strata": Strata("label")}, target, check=False
-        ).table.set_index("candidate")
-        assert table.loc["shift", "score"] == pytest.approx(table.loc["strata", "score"])
-
-    def test_candidates_read_the_label_through_the_same_features(self) -> None:
-        pool, target, _ = shifted_world(6, share=OTHER)
-        with refused(ConfigError, option="candidates"):
-            unskew.choose_bias(pool, [ClassShift(["x"]), ClassTilt(["x_0"])], target)
 
 
 class TestProposal:

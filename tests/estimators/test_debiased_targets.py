@@ -17,10 +17,9 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV
 
 import unskew
-from raising import refused
 from unskew import DebiasedClassifier, DebiasedRegressor, Pool, Target
 from unskew.bias import Box, Known, Product, SoftBox, Strata, Subpopulation, Tilt
-from unskew.errors import ConfigError, CoverageError, DataError, UnskewWarning
+from unskew.errors import CoverageError, DataError, UnskewWarning
 from unskew.estimators.held_out import cross_fit_scores
 from unskew.estimators.pool_from_xy import GivenImages
 from unskew.estimators.target_score import score_images
@@ -249,12 +248,6 @@ def test_estimated_weights_survive_pickling() -> None:
 
 
 # What the target cannot say
-
-
-def test_a_sample_says_whom_but_not_in_what() -> None:
-    X, y, source = _label_shift([30, 20], seed=11)
-    with refused(ConfigError, option="bias", value="source"):
-        DebiasedClassifier(target=Target.source("day")).fit(X, y, source=source)
 
 
 def test_columns_and_levels_that_are_not_there() -> None:

@@ -178,7 +178,7 @@ class Factor(ABC):
         return 0
 
     @property
-    def n_fitted(self) -> int:
+    def n_fitted(self) -> float:
         """The number of fitted numbers, by which candidates are ordered; P unless it is said."""
         return self.n_parameters
 

@@ -65,7 +65,7 @@ def _normalised(logit_nc: Floats) -> Floats:
     return np.asarray(logit_nc - logsumexp(logit_nc, axis=1, keepdims=True))
 
 
-def read_classes(frame: pd.DataFrame) -> tuple[tuple[str, ...], Ints]:
+def read_label_classes(frame: pd.DataFrame) -> tuple[tuple[str, ...], Ints]:
     """Return the classes of labelled images in order, and (n,) the class of each."""
     if LABEL not in frame.columns or bool(frame[LABEL].isna().all()):
         raise DataError(
@@ -95,7 +95,7 @@ def learn_class_scores(
     Groups, and copies of an image, are in one fold. Columns of scores that the table has already
     are taken as they are.
     """
-    classes, label_n = read_classes(frame)
+    classes, label_n = read_label_classes(frame)
     columns = [SCORE_COLUMN + name for name in classes]
     if set(columns) <= set(frame.columns):
         return ClassScores(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Factor
-from unskew.bias.class_scores import LABEL, learn_class_scores, read_classes
+from unskew.bias.class_scores import LABEL, learn_class_scores, read_label_classes
 from unskew.bias.features import read_feature_columns
 from unskew.bias.product import Product
 from unskew.bias.strata import Strata
@@ -99,7 +99,7 @@ def resolve_class_shift(
 def estimate_class_shares(shift: ClassShift, pool: Pool, sample: Pool, seed: int = 0) -> Target:
     """Estimate the target's shares of the classes from its unlabelled images."""
     scores = learn_class_scores(pool.frame, shift.features, seed=seed)
-    classes, label_n = read_classes(pool.frame)
+    classes, label_n = read_label_classes(pool.frame)
     return Target.from_predictions(
         np.exp(scores.log_p(sample.frame)),
         np.exp(scores.fold_log_p),

@@ -13,7 +13,7 @@ from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.bias.class_scores import LABEL, ClassScores, learn_class_scores
 from unskew.bias.components import ComponentMap, learn_components
 from unskew.bias.features import is_number, read_feature_columns
-from unskew.bias.likelihood import LogLinearFit, LogLinearProblem, fit_log_linear
+from unskew.bias.likelihood import LogLinearProblem, fit_log_linear
 from unskew.bias.tilt import SMALLEST_RIDGE, find_reference_source
 from unskew.errors import wrong_option
 from unskew.records import Floats, Ints
@@ -180,7 +180,10 @@ def _fit(
         )
         fit = fit_log_linear(problem, theta_kd, data.seed)
         theta_kd = fit.theta
-        fitted = _fitted(fit, data.names, reference, design, log_size_k, ridge)
+        a_ck = fit.u - fit.u[:, [reference]] + log_size_k
+        a_ck[:, reference] = 0.0
+        free = _effective_numbers(problem)
+        fitted = FittedClassTilt(data.names, reference, design, a_ck, fit.theta, ridge, free)
         if not hidden.size:
             return fitted
         before_hc, chance_hc = chance_hc, fitted.chances(x_md[hidden], log_p_hc)
@@ -224,17 +227,17 @@ def _problem(
     )
 
 
-def _fitted(
-    fit: LogLinearFit,
-    names: tuple[str, ...],
-    reference: int,
-    design: _Design,
-    log_size_k: Floats,
-    ridge: float,
-) -> FittedClassTilt:
-    a_ck = fit.u - fit.u[:, [reference]] + log_size_k
-    a_ck[:, reference] = 0.0
-    return FittedClassTilt(names, reference, design, a_ck, fit.theta, ridge)
+def _effective_numbers(problem: LogLinearProblem) -> float:
+    """Count the coefficients of a source that the ridge leaves free, Σ_j s_j/(s_j + λ).
+
+    s_j = n var φ_j, over the images of the target.
+    """
+    own = problem.source == problem.reference
+    assert problem.design is not None
+    count_m, phi_md = problem.design[own], problem.phi[own]
+    mean_d = count_m @ phi_md / count_m.sum()
+    size_d = count_m @ np.square(phi_md - mean_d)
+    return float((size_d / (size_d + problem.ridge)).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,6 +252,7 @@ class FittedClassTilt(Factor):
     a : (C, K) a_k(y), such that Σ_k e^{a_k + …} over the pool's sources is the ratio of pool to
         target up to a constant.
     theta : (K, d (1 + J)) θ_k, then δ_kj.
+    free : how many coefficients of a source the ridge leaves free.
     """
 
     names: tuple[str, ...]
@@ -257,15 +261,16 @@ class FittedClassTilt(Factor):
     a: Floats = field(repr=False)
     theta: Floats = field(repr=False)
     ridge: float
+    free: float
 
     @property
     def is_smooth(self) -> bool:
         return False
 
     @property
-    def n_fitted(self) -> int:
-        """Number of fitted numbers: a, θ and δ of all sources but the reference."""
-        return int((len(self.names) - 1) * (self.theta.shape[1] + self.a.shape[0] - 1))
+    def n_fitted(self) -> float:
+        """Number of fitted numbers of all sources but the reference, less what the ridge takes."""
+        return float((len(self.names) - 1) * (self.free + self.a.shape[0] - 1))
 
     def log_omega(self, frame: pd.DataFrame) -> Floats:
         label_n = class_codes(frame, self.design.scores.classes)
@@ -312,7 +317,7 @@ class FittedClassTilt(Factor):
                 "where images of the target have no label, the pool's p(label | features) and this "
                 "form tell a shift of classes from a change of their images",
             ),
-            (f"{self.n_fitted} numbers, by expectation and maximisation with a ridge",),
+            (f"{self.n_fitted:.0f} numbers, by expectation and maximisation with a ridge",),
             f"{self.names[self.reference]}, taken as a sample in which no image is preferred",
             parameters={"components": n_components, "ridge": self.ridge},
         )

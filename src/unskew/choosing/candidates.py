@@ -251,10 +251,14 @@ def evaluate_candidate(
     fit_p, unchecked = (
         _fit_p_value(model, folds.pool, checked, weights, seed) if checked else (None, ())
     )
+    with warnings.catch_warnings():
+        # A ridge that moves the mean of a fact is nobody's concern: the distance is what counts.
+        warnings.simplefilter("ignore", UnskewWarning)
+        distance = distance_to_target(weights, facts)
     return replace(
         start,
         score=score,
-        distance=distance_to_target(weights, facts),
+        distance=distance,
         fit_p=fit_p,
         identifies=bool(flagged) or float(np.nanmean(np.exp(score.value))) >= _IDENTIFIES,
         notes=tuple(dict.fromkeys([*notes, *flagged, *unchecked])),

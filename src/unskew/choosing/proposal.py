@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 _IMAGES_PER_COMPONENT = 50
 # Components of a tilt with one, and its penalty.
 _MANY, _RIDGE = 30, 30.0
-# Penalties of a tilt by class: the score chooses.
-_RIDGES = (30.0, 300.0)
+# Penalties of a tilt within classes: the score chooses.
+_RIDGES = (30.0, 3.0)
 # With fewer images for each level on average a label is a number, not a class.
 _IMAGES_PER_CLASS = 10
 
@@ -45,10 +45,10 @@ def propose_candidates(pool: Pool, target: Target | None) -> dict[str, Bias]:
         models[f"tilt of {many} components"] = Tilt(names, components=many, ridge=_RIDGE)
     if _has_classes(pool):
         models["label shift"] = ClassShift(names)
-        models["label shift × tilt"] = ClassTilt(names, directions=0)
         for ridge in _RIDGES:
-            shown = "" if ridge == _RIDGES[0] else f", ridge {ridge:g}"
-            models[f"label shift × tilt by class{shown}"] = ClassTilt(names, ridge=ridge)
+            end = "" if ridge == _RIDGES[0] else f", ridge {ridge:g}"
+            models[f"label shift × tilt{end}"] = ClassTilt(names, directions=0, ridge=ridge)
+            models[f"label shift × tilt by class{end}"] = ClassTilt(names, ridge=ridge)
     return models
 
 
@@ -64,10 +64,10 @@ def _shared_numbers(pool: Pool, target: Target | None) -> tuple[list[str], int]:
     from unskew.bias.features import is_numeric
 
     if target is None or target.kind not in ("sample", "source"):
-        given = "nothing is known about the target" if target is None else f"it is {target!r}"
+        known = "nothing is known about the target" if target is None else f"it is {target!r}"
         raise ConfigError(
             "candidates are proposed where images of the target say what it looks like "
-            f"(Target.sample, Target.source); here {given}. Name the bias models to compare.",
+            f"(Target.sample, Target.source); here {known}. Name the bias models to compare.",
             option="candidates",
             value=None,
         )

@@ -129,12 +129,13 @@ def _warn_if_unused(pool: Pool, bias: Bias, target: Target | None) -> None:
 
     Where a stratum of the target has no images, no weights describe it: a `CoverageError`.
     """
+    from unskew.bias.class_shift import ClassShift
     from unskew.bias.strata import Strata
 
     if (
         target is None
         or target.kind in ("sample", "source")
-        or any(isinstance(part, Strata) for part in bias.parts)
+        or any(isinstance(part, Strata | ClassShift) for part in bias.parts)
     ):
         return
     try:
