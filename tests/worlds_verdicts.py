@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import simulations as recipes
+import worlds_design
 from simulation_measures import binomial_error, draw_sets
 from simulations import DataSet, Recipe, Rng, make_pool, make_sample
 from unskew.bias import Known, Propensity, Strata, Tilt
@@ -185,7 +186,13 @@ HARD: tuple[Recipe, ...] = (
     strata_lone,
 )
 SMALL: tuple[Recipe, ...] = (small_equal, small_tilted, small_part, small_tilt_sample)
-BENIGN: tuple[Recipe, ...] = (*SMALL, *recipes.PRINCIPAL, *recipes.VARIANTS, *recipes.BOXES)
+BENIGN: tuple[Recipe, ...] = (
+    *SMALL,
+    *recipes.PRINCIPAL,
+    *recipes.VARIANTS,
+    *recipes.BOXES,
+    *worlds_design.COPIES,
+)
 
 
 @dataclass(frozen=True)

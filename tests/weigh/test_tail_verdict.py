@@ -130,3 +130,15 @@ def test_ok_and_missed_is_rare_where_nothing_can_be_estimated(recipe) -> None:
 @pytest.mark.parametrize("recipe", BENIGN, ids=lambda recipe: recipe.__name__)
 def test_ok_is_frequent_where_intervals_hold(recipe) -> None:
     assert measure_verdicts(recipe, 100, seed=3).ok >= 0.9
+
+
+def test_a_large_group_of_light_images_is_not_a_rare_one() -> None:
+    """One group of six among 99 lone images has 27% of the variance, as it would with equal
+    weights; one image as heavy as the six is rare.
+    """
+    unit = np.append(np.zeros(6, dtype=np.int64), np.arange(1, 100))
+    weights = unskew.debias_weights(np.ones((105, 1)), np.zeros(105), group=unit)
+    assert weights.overlap.verdict == "ok"
+    omega = np.append(1 / 6, np.ones(99))[:, None]
+    with pytest.warns(unskew.WeakOverlapWarning):
+        assert unskew.debias_weights(omega, np.zeros(100)).overlap.verdict == "weak"

@@ -250,7 +250,7 @@ def contrast_memberships(
     code_k[at] = np.arange(at.size)
     contrast_n = code_k[source]
     y_j = float(rows.weight @ rows.value) + ground.solve @ e_j
-    effective_j, freedom_j = _effective(rows, own_n, at)
+    effective_j, n_units_j, freedom_j = _effective(rows, own_n, at)
     if correct is None:
         no_covariance = np.zeros((at.size, at.size))
         return make_contrasts(rows, ground, y_j, no_covariance, freedom_j, effective_j, 0.0)
@@ -282,28 +282,28 @@ def contrast_memberships(
         rows,
         ground,
         y_j,
-        _steadied(covariance_jj[:-1, :-1], freedom_j, effective_j),
+        _steadied(covariance_jj[:-1, :-1], freedom_j, n_units_j),
         np.where(freedom_j < FEW_FREEDOM, freedom_j + LENT_FREEDOM, freedom_j),
         effective_j,
         float(covariance_jj[-1, -1]),
     )
 
 
-def _steadied(covariance_jj: Floats, freedom_j: Floats, effective_j: Floats) -> Floats:
-    """Lend sources of fewer than ten images the spread of all.
+def _steadied(covariance_jj: Floats, freedom_j: Floats, n_units_j: Floats) -> Floats:
+    """Lend sources of fewer than ten units the spread of all.
 
-    With s²_j = S_jj n_j the variance of one (effective) image of source j, known from ν_j degrees
-    of freedom, and s² their mean weighted by n_j, it becomes (ν_j s²_j + 4 s²)/(ν_j + 4): two
+    With s²_j = S_jj n_j the variance of one (effective) unit of source j, known from ν_j degrees of
+    freedom, and s² their mean weighted by n_j, it becomes (ν_j s²_j + 4 s²)/(ν_j + 4): two
     images that are alike by chance do not make a source certain.
     """
-    own_j = np.diagonal(covariance_jj) * effective_j
-    lent = LENT_FREEDOM * float(np.average(own_j, weights=effective_j))
+    own_j = np.diagonal(covariance_jj) * n_units_j
+    lent = LENT_FREEDOM * float(np.average(own_j, weights=n_units_j))
     steady_j = (freedom_j * own_j + lent) / (freedom_j + LENT_FREEDOM)
     steady_j = np.where(freedom_j < FEW_FREEDOM, steady_j, own_j)
     # What sources have in common keeps its correlation.
     ratio_j = np.sqrt(np.divide(steady_j, own_j, out=np.ones_like(own_j), where=own_j > 0))
     steady_jj: Floats = covariance_jj * np.outer(ratio_j, ratio_j)
-    np.fill_diagonal(steady_jj, steady_j / effective_j)
+    np.fill_diagonal(steady_jj, steady_j / n_units_j)
     return steady_jj
 
 
@@ -327,8 +327,8 @@ def _spread(rows: SourceRows, influence_nj: Floats, own_n: Floats) -> Floats:
     return np.asarray(influence_nj.T @ influence_nj)
 
 
-def _effective(rows: SourceRows, own_n: Floats, at: Ints) -> tuple[Floats, Floats]:
-    """Return (J,) the effective numbers of images, and the degrees of freedom of variances."""
+def _effective(rows: SourceRows, own_n: Floats, at: Ints) -> tuple[Floats, Floats, Floats]:
+    """Return (J,) the effective numbers of images and of units, and degrees of freedom."""
     if rows.unit is None:
         weight_e, source_e = own_n, rows.source
     else:
@@ -339,7 +339,8 @@ def _effective(rows: SourceRows, own_n: Floats, at: Ints) -> tuple[Floats, Float
     fourth_k = add_by_code(source_e, weight_e**4, rows.n_sources)
     image_k = add_by_code(rows.source, np.square(own_n), rows.n_sources)
     freedom_k = squares_k**2 / np.maximum(fourth_k, 1e-300) - 1.0
-    return 1.0 / np.maximum(image_k[at], 1e-300), np.maximum(freedom_k[at], 1.0)
+    n_images_j, n_units_j = (1.0 / np.maximum(x_k[at], 1e-300) for x_k in (image_k, squares_k))
+    return n_images_j, n_units_j, np.maximum(freedom_k[at], 1.0)
 
 
 def make_contrasts(

@@ -22,10 +22,12 @@ from unskew.records.clustered_mean import effective_size
 from unskew.solve.overlap import weaken
 from unskew.weigh.effective_size import add_by_code
 
-# What one unit may add to the variance (besides 2/m of m units; equal ones add 1/m each). A sample
-# of the target shows what the pool lacks: there only a unit that outweighs all others is judged.
+# What one unit may add to the variance, besides twice what the largest would add if all images had
+# equal weights (1/m of m equal units, and no more than a tenth of units that differ). A sample of
+# the target shows what the pool lacks: there only a unit that outweighs all others is judged.
 _HEAVIEST = 0.07
 _HEAVIEST_BESIDE_SAMPLE = 0.5
+_LARGEST_UNIT = 0.1
 # What strata whose spread nobody has seen may add to the variance. If units differ three times as
 # much there as elsewhere, standard errors are then half of what they should be.
 _LONE = 1 / 3
@@ -45,8 +47,10 @@ def judge_tail(
     """Turn the verdict to "weak" where one unit (image or group) carries much of the variance.
 
     The value judged is max_j w_j²/Σ_j w_j², Lindeberg's condition for Σ_j w_j h_j: it vanishes with
-    growing n iff the weights have a finite variance. The limit is 0.07 + 2/m for m units, and 0.5
-    beside a sample of the target, for which `judge_sample` is the sharper judge.
+    growing n iff the weights have a finite variance. The limit is 0.07 + 2/m for m units of equal
+    size. A unit of more images is heavier without being rare: where they differ, n_j²/Σ n_j² of the
+    largest takes the place of 1/m, up to 0.1. Beside a sample of the target, for which
+    `judge_sample` is the sharper judge, 0.5 takes the place of 0.07.
     """
     weight_m = weight_n if unit_n is None else _by_unit(weight_n, unit_n)
     largest = float(weight_m.max(initial=0.0))
@@ -54,7 +58,12 @@ def judge_tail(
         return overlap
     heaviest = float(1.0 / np.square(weight_m / largest).sum())
     base = _HEAVIEST_BESIDE_SAMPLE if beside_sample else _HEAVIEST
-    limit = min(base + 2.0 / int(np.count_nonzero(weight_m)), 1.0)
+    equal = 1.0 / int(np.count_nonzero(weight_m))
+    if unit_n is not None:
+        size_m = _by_unit((weight_n > 0).astype(np.float64), unit_n)
+        largest_unit = float(size_m.max() ** 2 / np.square(size_m).sum())
+        equal = max(equal, min(largest_unit, _LARGEST_UNIT))
+    limit = min(base + 2.0 * equal, 1.0)
     overlap = replace(
         overlap, heaviest=heaviest, thresholds={**overlap.thresholds, "heaviest": limit}
     )
