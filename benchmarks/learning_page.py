@@ -147,7 +147,8 @@ def verdict(records: Mapping[Key, Record]) -> str:
         (ARTICLE, "settings of the article, where it hardly matters"),
     ):
         standing = stand(records, cases)
-        if standing is not None:
+        # One seed says nothing about errors.
+        if standing is not None and len(standing.seeds) > 1:
             above = "above" if standing.lead >= 0 else "below"
             sentences.append(
                 f"In {len(standing.ahead)} {words} (seeds {seeds_text(standing.seeds)}) `auto` is "
