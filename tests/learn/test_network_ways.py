@@ -51,7 +51,7 @@ def test_auto_calibrates_on_enough_validation_images(tmp_path) -> None:
     assert loss(np.log(scores)) < raw
 
 
-@pytest.mark.parametrize(("validation", "word"), [(None, "no validation"), (200, "needs 300")])
+@pytest.mark.parametrize(("validation", "word"), [(None, "no validation"), (40, "needs 50")])
 def test_auto_calibrates_on_nothing_less(tmp_path, validation: int | None, word: str) -> None:
     held = None if validation is None else unequal_features(validation, 1)
     model = train_model(
@@ -60,6 +60,20 @@ def test_auto_calibrates_on_nothing_less(tmp_path, validation: int | None, word:
     assert model.calibration is None
     assert not model.calibrated_on_validation
     assert word in model.choice.reason
+
+
+def test_few_validation_images_fit_one_temperature(tmp_path) -> None:
+    data = replace(unequal_features(600, 0), validation=unequal_features(300, 1))
+    model = train_model(data, _settings(), tmp_path, logs=False)
+    assert 50 < model.choice.ess < 300
+    assert model.calibrated_on_validation
+    assert "one temperature" in model.choice.reason
+    assert model.calibration.scale != 1.0
+    assert not model.calibration.bias.any()
+    held = data.validation
+    # A temperature changes no prediction.
+    same = model.scores(held.X).argmax(axis=1) == _logits(model, held.X).argmax(axis=1)
+    assert same.all()
 
 
 def test_a_named_way_is_left_as_it_is_trained(tmp_path) -> None:

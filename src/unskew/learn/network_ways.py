@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import DataError, first_few
-from unskew.learn.logit_calibration import choose_calibration
+from unskew.learn.logit_calibration import choose_calibration, fit_logit_calibration
 from unskew.learn.presets import TAUS
 from unskew.learn.probe_grid import tune_probe
 from unskew.learn.recipes import after_training
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # Of the training images, what the last layer is refitted on.
 _HEAD_SHARE = 2 / 11
+# One temperature needs fewer effective images than a choice: its standard error is then some 20%.
+_ENOUGH_FOR_SCALE = 50.0
 
 
 def split_head(data: TrainingData, seed: int) -> tuple[TrainingData, TrainingData]:
@@ -137,17 +139,22 @@ def _calibrate(
     if validation is None:
         reason = f"{start}; there are no validation images to calibrate its probabilities on."
         return WayChoice("half", None, reason), None
-    data = validation.data
-    ess = _worth(data)
-    if ess < LEAST_ESS:
+    data, ess = validation.data, _worth(validation.data)
+    worth = f"the validation images are worth {ess:.0f} equally weighted ones"
+    if ess < _ENOUGH_FOR_SCALE:
         reason = (
-            f"{start}; the validation images are worth {ess:.0f} equally weighted ones, and "
-            f"calibrating its probabilities needs {LEAST_ESS:.0f}."
+            f"{start}; {worth}, and calibrating its probabilities needs {_ENOUGH_FOR_SCALE:.0f}."
         )
         return WayChoice("half", None, reason), None
-    calibration, gain = choose_calibration(
-        logits_of(network, validation), data.label, data.weight, data.unit, seed=seed
-    )
+    logit_nm = logits_of(network, validation)
+    if ess < LEAST_ESS:
+        fitted = fit_logit_calibration(logit_nm, data.label, data.weight, biases=False)
+        reason = (
+            f"{start}; its probabilities are calibrated on the validation images, by one "
+            f"temperature: {worth}, and biases of the classes need {LEAST_ESS:.0f}."
+        )
+        return WayChoice("half", None, reason, ess=ess), fitted.to_dict()
+    calibration, gain = choose_calibration(logit_nm, data.label, data.weight, data.unit, seed=seed)
     words = ("with", "gain") if calibration.bias.any() else ("without", "would gain")
     reason = (
         f"{start}; its probabilities are calibrated on the validation images, {words[0]} a bias "
