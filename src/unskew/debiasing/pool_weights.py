@@ -140,11 +140,10 @@ def _warn_if_unused(pool: Pool, bias: Bias, target: Target | None) -> None:
         return
     try:
         target.stratify(pool)
-    except CoverageError:
-        raise
-    except UnskewError:
-        # Columns that the pool lacks, or levels beyond the target: not used, so no matter.
-        pass
+    except UnskewError as error:
+        # Columns that the pool lacks, or levels beyond the target, are not used: no matter.
+        if isinstance(error, CoverageError):
+            raise
     by = " × ".join(target.by)
     warnings.warn(
         f"the target gives the distribution of {by}, which {type(bias).__name__} cannot use: the "
