@@ -95,11 +95,13 @@ class Standing:
     ----------
     ahead : for each setting, whether it is within one paired standard error of the best recipe.
     worst : whether its worst group is within 2 points of the best recipe's worst group.
+    calibrated : whether its mean calibration error is at most 2 points.
     lead : its mean lead over the recipe that comes nearest, ``rival``.
     """
 
     ahead: list[bool]
     worst: list[bool]
+    calibrated: list[bool]
     lead: float
     rival: str
     seeds: set[int]
@@ -107,7 +109,7 @@ class Standing:
 
 def stand(records: Mapping[Key, Record], cases: Sequence[Case]) -> Standing | None:
     """Compare `auto` with every recipe that all of these settings have."""
-    ahead, worst, seeds = [], [], set()
+    ahead, worst, calibrated, seeds = [], [], [], set()
     sums: dict[str, list[float]] = {name: [] for name in RECIPES}
     for case in cases:
         own = by_seed(records, case.key, "auto")
@@ -130,11 +132,12 @@ def stand(records: Mapping[Key, Record], cases: Sequence[Case]) -> Standing | No
             if other
         )
         worst.append(bool(gap >= -2.0))
+        calibrated.append(_means(own)[2] <= 2.0)
     if not ahead:
         return None
     means = {name: float(np.mean(own)) for name, own in sums.items() if len(own) == len(ahead)}
     rival = min(means, key=lambda name: means[name])
-    return Standing(ahead, worst, means[rival], rival, seeds)
+    return Standing(ahead, worst, calibrated, means[rival], rival, seeds)
 
 
 def verdict(records: Mapping[Key, Record]) -> str:
@@ -155,7 +158,8 @@ def verdict(records: Mapping[Key, Record]) -> str:
                 "at or above the best tuned recipe, within one paired standard error, in "
                 f"{sum(standing.ahead)}, and {abs(standing.lead):.2f} points {above} "
                 f"{standing.rival}, the best single recipe, on average; its worst group is within "
-                f"2 points of the best recipe's in {sum(standing.worst)}."
+                f"2 points of the best recipe's in {sum(standing.worst)}, and its calibration error "
+                f"at most 2 points in {sum(standing.calibrated)}."
             )
     return " ".join(sentences) or "Nothing has been measured yet."
 
