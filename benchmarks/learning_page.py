@@ -158,8 +158,8 @@ def verdict(records: Mapping[Key, Record]) -> str:
                 "at or above the best tuned recipe, within one paired standard error, in "
                 f"{sum(standing.ahead)}, and {abs(standing.lead):.2f} points {above} "
                 f"{standing.rival}, the best single recipe, on average; its worst group is within "
-                f"2 points of the best recipe's in {sum(standing.worst)}, and its calibration error "
-                f"at most 2 points in {sum(standing.calibrated)}."
+                f"2 points of the best recipe's in {sum(standing.worst)}, and its calibration "
+                f"error at most 2 points in {sum(standing.calibrated)}."
             )
     return " ".join(sentences) or "Nothing has been measured yet."
 
