@@ -34,6 +34,7 @@ class TestChoice:
         assert choice.name == "label shift"
         np.testing.assert_allclose(class_mass(pool, choice.weights.weight), truth, atol=0.06)
 
+    @pytest.mark.slow
     def test_a_tilt_of_the_images(self) -> None:
         pool, target, truth = shifted_world(1, share=POOLED, shift=tilt_alike)
         choice = _choose(pool, target)
@@ -41,6 +42,7 @@ class TestChoice:
         # The tilted number says nothing about the class: the shares stay.
         np.testing.assert_allclose(class_mass(pool, choice.weights.weight), truth, atol=0.06)
 
+    @pytest.mark.slow
     def test_a_tilt_that_depends_on_the_class(self) -> None:
         pool, target, _ = shifted_world(2, share=POOLED, shift=tilt_by_class)
         choice = _choose(pool, target)
