@@ -1,18 +1,15 @@
 """What weights bring on real images, CIFAR-10 and CIFAR-100 with known selection: the figures
 of docs/ways-performance.md.
 
-    python benchmarks/learning.py --data FOLDER [--part probe …] [--settings KEY …] [--seeds 0 1 2
-    3]
+    python benchmarks/learning.py --data FOLDER [--part probe …] [--settings KEY …] [--seeds 0 1 …]
 
 The parts: features (of CIFAR-10 and CIFAR-100, by a pretrained network, kept in .bench-cache),
-probe (every way and recipe, tuned and tested), curve
-(accuracy against the number of images), forecast (what is predicted), truth (what came true),
-network (a small network from scratch), nometa (nothing known but an embedding and 500
-unlabelled images of the target), page (docs/ways-performance.md from what is
-there). Every result is a line of benchmarks/results/learning-*.jsonl; what is there is not
-measured again. Several processes may run at once. FOLDER holds cifar10/train-000.webp …; the
-default is the
-variable UNSKEW_DATA.
+probe (every way and recipe, tuned and tested), curve (accuracy against the number of images),
+forecast (what is predicted), truth (what came true), network (a small network from scratch), nometa
+(nothing known but an embedding and 500 unlabelled images of the target), page
+(docs/ways-performance.md from what is there). Every result is a line of
+benchmarks/results/learning-*.jsonl; what is there is not measured again. Several processes may run
+at once. FOLDER holds cifar10/train-000.webp …; the default is the variable UNSKEW_DATA.
 """
 
 from __future__ import annotations
