@@ -153,7 +153,7 @@ def commit_facts() -> str:
             ["git", *words], cwd=here, capture_output=True, text=True, check=False
         ).stdout.strip()
 
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", "../src", ".")
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", "../src", ".", ":!results")
     return git("rev-parse", "--short=12", "HEAD") + (" with uncommitted changes" if changed else "")
 
 
