@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from unskew.config.run_config import RunConfig, read_config
     from unskew.debiasing.outcome_model import OutcomePredictions, predict_outcome
     from unskew.debiasing.pool_weights import SplitPart, SplitWeights, debias, weigh_splits
+    from unskew.debiasing.several_targets import MeansByTarget, WeightsByTarget, debias_targets
     from unskew.diagnosis.pool_diagnostics import diagnose
     from unskew.diagnosis.report import write_report
     from unskew.errors import (
@@ -101,6 +102,7 @@ __all__ = [
     "InvalidConfigError",
     "JointCheck",
     "LabelShift",
+    "MeansByTarget",
     "OutcomeMean",
     "OutcomePredictions",
     "OutcomeRange",
@@ -132,6 +134,7 @@ __all__ = [
     "UnskewWarning",
     "WeakOverlapWarning",
     "Weights",
+    "WeightsByTarget",
     "WithoutSource",
     "__version__",
     "bias",
@@ -142,6 +145,7 @@ __all__ = [
     "check_splits",
     "choose_bias",
     "debias",
+    "debias_targets",
     "debias_weights",
     "describe_pool",
     "diagnose",
@@ -180,6 +184,7 @@ _NAMES = {
     "config.run_config": ("RunConfig", "read_config"),
     "debiasing.outcome_model": ("OutcomePredictions", "predict_outcome"),
     "debiasing.pool_weights": ("SplitPart", "SplitWeights", "debias", "weigh_splits"),
+    "debiasing.several_targets": ("MeansByTarget", "WeightsByTarget", "debias_targets"),
     "diagnosis.pool_diagnostics": ("diagnose",),
     "diagnosis.report": ("write_report",),
     "errors": (

@@ -7,6 +7,7 @@
   it names.
 - ``run_config``: the settings of a run as TOML: read, checked, filled in, written; which of them
   can change a result.
+- ``section_reading``: the tables of a file checked one by one: sections, and targets by name.
 - ``sections``: the keys of every section, with types, defaults and descriptions.
 - ``starter_file``: the commented configuration that `unskew init` writes.
 - ``toml_text``: TOML as text: the line of every key, and values written as TOML.

@@ -69,7 +69,12 @@ def _is_there(path: Path, expected: str) -> bool:
 def _inputs(settings: Mapping[str, Any]) -> Iterator[_Named]:
     parts = (
         _of_sources(_table(settings, "sources")),
-        _of_target(_table(settings, "target")),
+        _of_target(("target",), _table(settings, "target")),
+        *(
+            _of_target(("targets", name), table)
+            for name, table in _table(settings, "targets").items()
+            if isinstance(table, Mapping)
+        ),
         _of_represent(_table(settings, "represent")),
     )
     for key, path, expected in chain.from_iterable(parts):
@@ -116,23 +121,23 @@ def _of_represent(represent: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any, 
             yield ("represent", "features", number, "model"), feature["model"], _FILE
 
 
-def _of_target(target: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any, str | None]]:
+def _of_target(
+    path: KeyPath, target: Mapping[str, Any]
+) -> Iterator[tuple[KeyPath, Any, str | None]]:
     tables: dict[KeyPath, Any] = {
-        ("target", key): target.get(key) for key in ("table", "interactions")
+        (*path, key): target.get(key) for key in ("table", "interactions")
     }
-    tables |= {
-        ("target", "margins", name): table for name, table in _table(target, "margins").items()
-    }
+    tables |= {(*path, "margins", name): table for name, table in _table(target, "margins").items()}
     for key, table in tables.items():
-        if key == ("target", "interactions") and table in ("within", "pool"):
+        if key == (*path, "interactions") and table in ("within", "pool"):
             continue
         if isinstance(table, Mapping):
             yield (*key, "file"), table.get("file"), _FILE
         else:
             yield key, table, _FILE
-    yield ("target", "sample"), target.get("sample"), _EITHER
+    yield (*path, "sample"), target.get("sample"), _EITHER
     for name in ("target_scores", "validation_scores"):
-        yield ("target", "predictions", name), _table(target, "predictions").get(name), _FILE
+        yield (*path, "predictions", name), _table(target, "predictions").get(name), _FILE
 
 
 _LONGEST_SHOWN = 60

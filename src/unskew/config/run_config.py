@@ -16,28 +16,25 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import PrivateAttr, ValidationError
+from pydantic import Field, PrivateAttr
 
 from unskew.bias.base import Bias
 from unskew.config.families import feature_problems, read_bias_settings
-from unskew.config.key_rules import Section, learn_problems
+from unskew.config.key_rules import Section
 from unskew.config.problems import (
     Problem,
     config_error,
     named_inputs,
     names_network,
     path_problems,
-    problem_of_error,
-    problems_of,
     received,
     syntax_error,
     unknown_key,
-    wrong_value,
 )
+from unskew.config.section_reading import make_target, read_section, read_target_tables
 from unskew.config.sections import (
     SECTIONS,
     SOURCE_KINDS,
-    WITH_FILE_NAMES,
     EngineSection,
     LearnSection,
     ReportSection,
@@ -45,13 +42,11 @@ from unskew.config.sections import (
     SolveSection,
     SourcesSection,
     TargetSection,
-    kind_of,
 )
 from unskew.config.toml_text import KeyPath, TomlPosition, locate_keys, toml_document
-from unskew.errors import ConfigError, InvalidConfigError, UnskewError, did_you_mean, first_few
+from unskew.errors import ConfigError, InvalidConfigError, did_you_mean, first_few
 from unskew.files.atomic import write_text
 from unskew.records import Target
-from unskew.target.settings import TARGET_KINDS
 
 # They say where computed numbers are kept, how fast and on what device a run goes, how many images
 # may be unreadable, and by which columns a trained model is also judged: they change no result.
@@ -64,7 +59,7 @@ _WITHOUT_EFFECT = {
 }
 # The sections that a forecast depends on, and those that a trained model depends on: [report] says
 # what is shown of them.
-FORECAST_SECTIONS = ("sources", "represent", "target", "bias", "solve", "engine")
+FORECAST_SECTIONS = ("sources", "represent", "target", "targets", "bias", "solve", "engine")
 MODEL_SECTIONS = (*FORECAST_SECTIONS, "learn")
 
 
@@ -89,7 +84,7 @@ def effective_settings(
 
 
 # In the order in which data flows, and a file is written.
-_ORDER = ("sources", "represent", "target", "bias", "solve", "learn", "report", "engine")
+_ORDER = ("sources", "represent", "target", "targets", "bias", "solve", "learn", "report", "engine")
 
 
 class RunConfig(Section):
@@ -100,12 +95,14 @@ class RunConfig(Section):
     folder : where relative paths start, absolute.
     sources, represent, target, bias, solve, learn, report, engine : the sections; ``target`` is
         None where none is given, ``bias`` the settings of its family.
+    targets : several targets by name, in place of ``target``; the first is the main one.
     """
 
     folder: Path
     sources: SourcesSection
     represent: RepresentSection = RepresentSection()
     target: TargetSection | None = None
+    targets: dict[str, TargetSection] = Field(default_factory=dict)
     bias: dict[str, Any]
     solve: SolveSection = SolveSection()
     learn: LearnSection = LearnSection()
@@ -146,6 +143,26 @@ class RunConfig(Section):
         if known == self._target_state():
             return target
         return Target.from_dict(self.target.settings(), self.folder)
+
+    def for_target(self, name: str | None = None) -> RunConfig:
+        """Return the settings with one of several targets alone; None: with the main one.
+
+        Settings with a single [target] stay as they are, and have no names to choose from.
+        """
+        names = list(self.targets)
+        if name is None and not names:
+            return self
+        if name is not None and name not in self.targets:
+            known = first_few(names) if names else "a single [target], which has no name"
+            raise ConfigError(
+                f"there is no target {name!r}; the configuration has {known}."
+                f"{did_you_mean(name, names)}",
+                option="--target",
+                value=name,
+                allowed=names,
+            )
+        section = self.targets[names[0] if name is None else name]
+        return self.model_copy(update={"target": section, "targets": {}})
 
     def _target_state(self) -> tuple[Any, ...]:
         """Return what a target is made from: its settings, and the files as they are now."""
@@ -219,7 +236,7 @@ def with_settings(
         for key, value in getattr(config, name).settings().items()
         if key not in set(without)
     }
-    section, problems = _read_section(name, SECTIONS[name], kept | dict(changes))
+    section, problems = read_section((name,), SECTIONS[name], kept | dict(changes))
     if problems:
         raise config_error(None, "", problems, {})
     return config.model_copy(update={name: section})
@@ -235,6 +252,7 @@ def resolved(config: RunConfig) -> dict[str, Any]:
         name: section.settings() if isinstance(section, Section) else section
         for name, section in sections.items()
     }
+    plain["targets"] = {name: section.settings() for name, section in config.targets.items()}
     return {name: section for name, section in plain.items() if section}
 
 
@@ -304,8 +322,11 @@ def _checked(
     sections: dict[str, Any] = {}
     for name, section in SECTIONS.items():
         if name in settings:
-            sections[name], wrong = _read_section(name, section, settings[name])
+            sections[name], wrong = read_section((name,), section, settings[name])
             problems += wrong
+    if "targets" in settings:
+        sections["targets"], wrong = read_target_tables(settings)
+        problems += wrong
     problems += _lacking_sections(settings)
     model, target = None, None
     if "bias" in settings:
@@ -315,14 +336,17 @@ def _checked(
         problems += feature_problems(settings["represent"].get("features"), positions)
     if check_paths:
         problems += path_problems(settings, start)
+    tables = {("targets", name): table for name, table in sections.get("targets", {}).items()}
     if sections.get("target") is not None:
-        target, wrong = _make_target(sections["target"], start, positions, problems, check_paths)
+        tables |= {("target",): sections["target"]}
+    for path, table in tables.items():
+        target, wrong = make_target(path, table, start, positions, problems, check_paths)
         problems += wrong
     if problems:
         return None, problems
     config = RunConfig(folder=start, **sections)
     config._bias = (copy.deepcopy(config.bias), model)
-    if target is not None:
+    if target is not None and config.target is not None:
         config._target = (config._target_state(), target)
     return config, []
 
@@ -365,84 +389,3 @@ def _starting_folder(
     if written and not start.is_dir():
         return base, [Problem(("folder",), f"{expected}; there is no folder {str(start)!r}.")]
     return start, []
-
-
-def _read_section(
-    name: str, section: type[Section], settings: Any
-) -> tuple[Section | None, list[Problem]]:
-    elsewhere = {other: list(model.model_fields) for other, model in SECTIONS.items()}
-    try:
-        read, problems = section.model_validate(settings), []
-    except ValidationError as error:
-        read, problems = None, problems_of(error.errors(), section, settings, (name,), elsewhere)
-    kinds = {"sources": SOURCE_KINDS, "target": TARGET_KINDS}.get(name, {})
-    if kinds and isinstance(settings, dict):
-        problems += _one_kind(name, kinds, settings) or _unsuited(name, kinds, settings)
-    if isinstance(read, LearnSection):
-        problems += learn_problems(read)
-    return (None if problems else read), problems
-
-
-def _one_kind(name: str, kinds: Iterable[str], settings: Mapping[str, Any]) -> list[Problem]:
-    named = [key for key in settings if key in kinds]
-    if len(named) == 1:
-        return []
-    rule = f"expected exactly one of {', '.join(kinds)}"
-    if named:
-        return [Problem((name, named[1]), f"{rule}; got {' and '.join(named)}.")]
-    keys = first_few(list(settings)) or "no keys at all"
-    return [Problem((name,), f"{rule}; got none of them among {keys}.")]
-
-
-def _unsuited(
-    name: str, kinds: Mapping[str, tuple[str, ...]], settings: Mapping[str, Any]
-) -> list[Problem]:
-    """List keys, and values, that do not go with the kind of the section."""
-    kind = kind_of(settings, kinds)
-    assert kind is not None
-    known = SECTIONS[name].model_fields
-    problems = [
-        Problem((name, key), f"does not go with {kind}; its keys are {', '.join(kinds[kind])}.")
-        for key in settings
-        if key in known and key != kind and key not in kinds[kind]
-    ]
-    if name != "sources":
-        return problems
-    column = "the name of a column"
-    if kind not in WITH_FILE_NAMES:
-        problems += [
-            wrong_value((name, key), column, settings[key], f"there are no file names in {kind}")
-            for key in ("label", "group", "split")
-            if isinstance(settings.get(key), dict) and "regex" in settings[key]
-        ]
-    if kind != "folders":
-        why = "false is for folders, whose subfolders are otherwise classes or splits"
-        problems += [
-            wrong_value((name, key), column, False, why)
-            for key in ("label", "split")
-            if settings.get(key) is False
-        ]
-    return problems
-
-
-def _make_target(
-    section: TargetSection,
-    folder: Path,
-    positions: Mapping[KeyPath, TomlPosition],
-    before: Iterable[Problem],
-    check_paths: bool,
-) -> tuple[Target | None, list[Problem]]:
-    """Make the target, and list what it refuses; None: it is made when a run reads its files.
-
-    Errors inside a file that it reads are errors of the data, and raised when that is read.
-    """
-    settings = section.settings()
-    reads_files = section.sample is None and bool(named_inputs({"target": settings}))
-    if reads_files and (not check_paths or any(problem.path[0] == "target" for problem in before)):
-        return None, []
-    try:
-        return Target.from_dict(settings, folder), []
-    except (ValueError, TypeError, AttributeError) as error:
-        of_data = isinstance(error, UnskewError) and not isinstance(error, ConfigError)
-        problems = [problem_of_error(("target",), error, positions)]
-        return None, [] if reads_files and of_data else problems

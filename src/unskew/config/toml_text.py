@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time
 from typing import Any, NamedTuple
 
@@ -282,8 +282,21 @@ def toml_document(settings: Mapping[str, Any]) -> str:
     sections = {key: value for key, value in present.items() if isinstance(value, Mapping)}
     blocks = ["".join(_line(key, value) for key, value in single.items())] if single else []
     return "\n".join(
-        [*blocks, *(_section(toml_key(key), value) for key, value in sections.items())]
+        [
+            *blocks,
+            *(_section(header, table) for header, table in _tables_of(sections)),
+        ]
     )
+
+
+def _tables_of(sections: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, Any]]:
+    """Yield header and table of every section; one of tables alone has a header for each."""
+    for key, section in sections.items():
+        if section and all(isinstance(table, Mapping) for table in section.values()):
+            for name, table in section.items():
+                yield f"{toml_key(key)}.{toml_key(name)}", table
+        else:
+            yield toml_key(key), section
 
 
 def _line(key: str, value: Any) -> str:

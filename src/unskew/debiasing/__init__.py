@@ -6,5 +6,8 @@
 - ``outcome_model``: an outcome model for doubly robust means, cross-fitted on the images of the
   pool.
 - ``pool_weights``: bias -> solve -> weigh in one call, for a pool and for each of its splits.
+- ``several_targets``: weights for several targets, the worst case, and what hangs on the choice:
+  `debias_targets`.
 - ``train_fit``: the bias model as fitted on train, applied to the images of another split.
+- ``unused_masses``: targets whose masses of strata the bias model cannot use.
 """

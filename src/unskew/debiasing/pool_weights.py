@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -13,12 +12,11 @@ import numpy.typing as npt
 
 from unskew.debiasing.fitted_weights import weigh_fitted
 from unskew.debiasing.train_fit import SplitOutcome, TrainFit, masses_text
+from unskew.debiasing.unused_masses import check_unused
 from unskew.errors import (
     ConfigError,
-    CoverageError,
     DataError,
     UnskewError,
-    UnskewWarning,
     first_few,
     wrong_option,
 )
@@ -96,7 +94,7 @@ def debias(
 
     _check_arguments(pool, bias, target, max_uncovered)
     read_options(options, SolverOptions, own=("rng", "max_uncovered", "check_sample"))
-    _warn_if_unused(pool, bias, target)
+    check_unused(pool, bias, target)
     fitted = fit_parts(bias, bias.parts, pool, target, seed=seed)
     return weigh_fitted(
         pool,
@@ -122,36 +120,6 @@ def _check_arguments(pool: object, bias: object, target: object, max_uncovered: 
         raise wrong_option(
             "max_uncovered is a share above 0 and at most 1", max_uncovered=max_uncovered
         )
-
-
-def _warn_if_unused(pool: Pool, bias: Bias, target: Target | None) -> None:
-    """Warn of masses of strata that the model cannot use: only `Strata` can.
-
-    Where a stratum of the target has no images, no weights describe it: a `CoverageError`.
-    """
-    from unskew.bias.class_shift import ClassShift
-    from unskew.bias.strata import Strata
-
-    if (
-        target is None
-        or target.kind in ("sample", "source")
-        or any(isinstance(part, Strata | ClassShift) for part in bias.parts)
-    ):
-        return
-    try:
-        target.stratify(pool)
-    except UnskewError as error:
-        # Columns that the pool lacks, or levels beyond the target, are not used: no matter.
-        if isinstance(error, CoverageError):
-            raise
-    by = " × ".join(target.by)
-    warnings.warn(
-        f"the target gives the distribution of {by}, which {type(bias).__name__} cannot use: the "
-        "weights do not follow it. Multiply by "
-        f"Strata({list(target.by)}) in a Product, or call calibrate_weights afterwards.",
-        UnskewWarning,
-        stacklevel=3,
-    )
 
 
 # The name of the only split of a pool that has none.
