@@ -28,6 +28,7 @@ from unskew.cli.options import (
     Configuration,
     Download,
     Jobs,
+    OneTarget,
     Overwrite,
     Places,
     Quiet,
@@ -175,6 +176,7 @@ def init(
 @app.command()
 def check(
     configuration: Configuration,
+    target: OneTarget = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
     seed: Seed = None,
@@ -182,7 +184,8 @@ def check(
 ) -> int:
     """Check whether this can be debiased.
 
-    Exit code 0: yes; 3: no, and which sources lack a link or which target mass is uncovered.
+    Exit code 0: yes; 3: no, and which sources lack a link or which target mass is uncovered. Of
+    several targets each is judged, and one that is not identifiable is enough for a no.
     """
     from unskew.cli import terminal
     from unskew.runs.inputs import load_config
@@ -190,7 +193,7 @@ def check(
     from unskew.runs.pipeline import run
 
     with remarks(quiet):
-        config = load_config(configuration, seed=seed, jobs=jobs, forecast=False)
+        config = load_config(configuration, seed=seed, jobs=jobs, forecast=False, target=target)
         try:
             summary, code = run(config, progress=shows_progress(quiet, as_json)).summary, DONE
         except (OverlapError, CoverageError) as error:
@@ -210,6 +213,7 @@ def give_weights(
         typer.Option("--output", "-o", help="Folder for the results; created if necessary."),
     ],
     overwrite: Overwrite = False,
+    target: OneTarget = None,
     forecast: Annotated[
         bool | None,
         typer.Option(
@@ -226,7 +230,8 @@ def give_weights(
     """Give every image one weight, and write a page that shows everything.
 
     Writes weights.parquet, memberships.parquet, solution.json, diagnostics.parquet,
-    features.parquet, run.toml as resolved, report.html and report.json. Where the target is not
+    features.parquet, run.toml as resolved, report.html and report.json; for each further target also
+    weights-NAME.parquet, memberships-NAME.parquet and solution-NAME.json. Where a target is not
     identifiable (exit code 3) the page says why, and there are no weights.
     """
     from unskew.cli import terminal
@@ -236,7 +241,7 @@ def give_weights(
 
     bar = shows_progress(quiet, as_json)
     with remarks(quiet):
-        config = load_config(configuration, seed=seed, jobs=jobs, forecast=forecast)
+        config = load_config(configuration, seed=seed, jobs=jobs, forecast=forecast, target=target)
         try:
             done = run(config, output, overwrite=overwrite, command=written_command(), progress=bar)
             summary, written, code = done.summary, list(done.files), DONE
@@ -266,6 +271,7 @@ def export(
             "--output", "-o", help="File or folder to write; default: next to the weights."
         ),
     ] = None,
+    target: OneTarget = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -276,7 +282,12 @@ def export(
 
     with remarks(quiet):
         written = export_run(
-            results, to.value, output, overwrite=overwrite, progress=shows_progress(quiet, as_json)
+            results,
+            to.value,
+            output,
+            overwrite=overwrite,
+            target=target,
+            progress=shows_progress(quiet, as_json),
         )
     if as_json:
         print_json(

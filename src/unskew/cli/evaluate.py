@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,7 @@ from unskew.cli.error_messages import print_json, remarks
 from unskew.cli.options import (
     AsJson,
     Jobs,
+    OneTarget,
     Overwrite,
     Quiet,
     Replicates,
@@ -19,6 +20,10 @@ from unskew.cli.options import (
     shows_progress,
 )
 from unskew.errors import ConfigError
+
+if TYPE_CHECKING:
+    from unskew.evaluation.predictions import Evaluation
+    from unskew.runs.evaluate import EvaluationsByTarget
 
 Images = Annotated[
     list[Path] | None,
@@ -111,6 +116,7 @@ def evaluate_model(
     regression: Regression = None,
     allow_missing: AllowMissing = False,
     allow_extra: AllowExtra = False,
+    target: OneTarget = None,
     replicates: Replicates = 1000,
     output: MetricsFolder = None,
     overwrite: Overwrite = False,
@@ -125,8 +131,9 @@ def evaluate_model(
     for comparison: over all, by source, by class and by any column; the difference of two models.
     """
     from unskew.cli.evaluation_tables import print_evaluation
+    from unskew.cli.target_tables import print_targets
     from unskew.cli.terminal import open_console
-    from unskew.runs.evaluate import check_place, evaluate_run, write_metrics
+    from unskew.runs.evaluate import EvaluationsByTarget, check_place, write_metrics
 
     both: dict[str, Any] = {
         "by": by or (),
@@ -143,6 +150,7 @@ def evaluate_model(
         "regression": regression,
         "allow_missing": allow_missing,
         "allow_extra": allow_extra,
+        "target": target,
     }
     with remarks(quiet):
         if output is not None:
@@ -153,16 +161,33 @@ def evaluate_model(
 
             bar = shows_progress(quiet, as_json)
             here: dict[str, Any] = {"overwrite": overwrite, "jobs": jobs, "progress": bar}
-            evaluation = evaluate_images(results, images, **of_images, **here, **both)
+            evaluation: Evaluation | EvaluationsByTarget = evaluate_images(
+                results, images, **of_images, **here, **both
+            )
         else:
             assert predictions is not None
-            evaluation = evaluate_run(results, predictions, **of_predictions, **both)
+            evaluation = _judge_predictions(results, predictions, of_predictions | both)
         file = None if output is None else write_metrics(evaluation, output, overwrite=overwrite)
     if as_json:
         print_json(evaluation.to_dict())
+    elif isinstance(evaluation, EvaluationsByTarget):
+        print_targets(open_console(quiet), evaluation, file)
     elif not quiet:
         population = "On these images" if images else "On the target"
         print_evaluation(open_console(), evaluation, file, population)
+
+
+def _judge_predictions(
+    results: Path, predictions: Path, settings: Mapping[str, Any]
+) -> Evaluation | EvaluationsByTarget:
+    """Judge on the target that is named, or the only one; else on every target of the run."""
+    from unskew.runs.evaluate import evaluate_run, evaluate_run_targets
+    from unskew.runs.output import read_target_names
+
+    if settings["target"] is None and len(read_target_names(results)) > 1:
+        others = {name: value for name, value in settings.items() if name != "target"}
+        return evaluate_run_targets(results, predictions, **others)
+    return evaluate_run(results, predictions, **settings)
 
 
 def _check_mode(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from unskew.records import Estimate, RobustEstimate
 
 # Metrics as a person reads them, and whether they are shares.
-_METRICS = {
+METRICS = {
     "accuracy": ("accuracy", True),
     "balanced_accuracy": ("balanced accuracy", True),
     "worst_class": ("worst class", True),
@@ -60,7 +60,7 @@ def print_evaluation(
     interval = f"{100 * evaluation.level:g} % interval"
     columns = ["metric", "weighted", interval, "naive", "effective"]
     columns += [] if cell.second is None else ["second", "second − first", interval]
-    rows = [_metric_row(cell, name) for name in _METRICS if name in cell.figures]
+    rows = [_metric_row(cell, name) for name in METRICS if name in cell.figures]
     print_table(console, title, columns, rows)
     if evaluation.augmented:
         print_table(
@@ -90,7 +90,7 @@ def _print_agreement(console: Console, name: str, estimate: Estimate, interval: 
     """Print whether the sources agree on a metric; where they do not, what each says."""
     agreement = estimate.agreement
     assert agreement is not None
-    label, share = _METRICS[name]
+    label, share = METRICS[name]
     if not agreement.disagree:
         print_paragraph(console, f"{label.capitalize()}: {visible(agreement.message)}\n")
         return
@@ -125,7 +125,7 @@ def _ends(interval: tuple[float, float], share: bool) -> str:
 def _print_breakdown(console: Console, part: Breakdown, *, has_second: bool) -> None:
     wanted = _COMPARED if has_second else _IN_BREAKDOWNS
     names = [name for name in wanted if any(name in cell.figures for cell in part.cells)]
-    heads = [_METRICS[name][0] for name in names]
+    heads = [METRICS[name][0] for name in names]
     heads += ["second − first"] * len(names) if has_second else []
     if part.cells:
         print_table(
@@ -146,7 +146,7 @@ def _print_breakdown(console: Console, part: Breakdown, *, has_second: bool) -> 
 
 
 def _augmented_row(name: str, figure: RobustEstimate) -> list[str]:
-    label, share = _METRICS[name]
+    label, share = METRICS[name]
     alone = None if figure.weighted is None else figure.weighted.value
     low, high = (_amount(limit, share).removesuffix(" %") for limit in figure.interval)
     return [label, _amount(figure.value, share), f"{low} to {high}", _amount(alone, share)]
@@ -154,7 +154,7 @@ def _augmented_row(name: str, figure: RobustEstimate) -> list[str]:
 
 def _metric_row(cell: Cell, name: str) -> list[str]:
     figure = cell.figures[name]
-    label, share = _METRICS[name]
+    label, share = METRICS[name]
     label += ("" if figure.where is None else f" ({figure.where})") + ("*" if figure.few else "")
     row = [
         label,
@@ -176,13 +176,18 @@ def _metric_row(cell: Cell, name: str) -> list[str]:
 def _cell_row(cell: Cell, names: Sequence[str]) -> list[str]:
     row = [cell.name + ("*" if cell.few else ""), number(cell.images), percent(cell.weight_share)]
     row.append(effective(cell.ess if cell.ess_groups is None else cell.ess_groups))
-    row += [_with_interval(cell.figures.get(name), _METRICS[name][1]) for name in names]
+    row += [_with_interval(cell.figures.get(name), METRICS[name][1]) for name in names]
     if cell.difference is not None:
         row += [
-            _with_interval(cell.difference.get(name), _METRICS[name][1], signed=True)
+            _with_interval(cell.difference.get(name), METRICS[name][1], signed=True)
             for name in names
         ]
     return row
+
+
+def show_metric(figure: MetricValue, name: str) -> str:
+    """Show a metric with its interval: ``81.2 % (78.0 to 84.1)``."""
+    return _with_interval(figure, METRICS[name][1])
 
 
 def _with_interval(figure: MetricValue | None, share: bool, signed: bool = False) -> str:

@@ -12,6 +12,7 @@ from unskew.cli.options import (
     AsJson,
     Configuration,
     Jobs,
+    OneTarget,
     Quiet,
     Seed,
     shows_progress,
@@ -50,6 +51,7 @@ def predict_gain(
             help="Folder for forecast.json, such as that of the run; created if necessary.",
         ),
     ] = None,
+    target: OneTarget = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
     seed: Seed = None,
@@ -67,7 +69,7 @@ def predict_gain(
     from unskew.runs.inputs import load_config, read_inputs
 
     with remarks(quiet):
-        config = load_config(configuration, seed=seed, jobs=jobs)
+        config = load_config(configuration, seed=seed, jobs=jobs, target=target)
         bar = shows_progress(quiet, as_json)
         inputs = read_inputs(config, progress=bar)
         named = [name.strip() for name in arms.split(",") if name.strip()]
@@ -95,6 +97,7 @@ def rehearse_sources(
         Path | None,
         typer.Option("--output", "-o", help="Folder for rehearsal.json; created if necessary."),
     ] = None,
+    target: OneTarget = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
     seed: Seed = None,
@@ -111,7 +114,7 @@ def rehearse_sources(
     from unskew.runs.inputs import load_config, read_inputs
 
     with remarks(quiet):
-        config = load_config(configuration, seed=seed, jobs=jobs)
+        config = load_config(configuration, seed=seed, jobs=jobs, target=target)
         inputs = read_inputs(config, progress=shows_progress(quiet, as_json))
         rehearsal = rehearse_inputs(inputs, progress=shows_progress(quiet, as_json))
         if output is not None:

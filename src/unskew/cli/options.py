@@ -51,6 +51,16 @@ Seed = Annotated[
 Jobs = Annotated[
     int | None, typer.Option("--jobs", "-j", min=1, help="Cores to use; all of them by default.")
 ]
+OneTarget = Annotated[
+    str | None,
+    typer.Option(
+        "--target",
+        metavar="NAME",
+        show_default=False,
+        help="Of several targets (\\[targets.NAME]) this one alone. Default: all in check, weigh "
+        "and evaluate, else the first.",
+    ),
+]
 Replicates = Annotated[
     int, typer.Option("--replicates", min=0, help="Bootstrap replicates behind the intervals.")
 ]

@@ -254,8 +254,12 @@ def _column_rows(description: PoolDescription) -> list[tuple[str, str, str]]:
 
 
 def print_check(console: Console, summary: Summary) -> None:
-    """Print the sources and the verdict."""
+    """Print the sources, of several targets the verdict on each, and the verdict."""
     print_sources(console, summary)
+    if summary.targets is not None:
+        from unskew.cli.target_tables import print_target_panel
+
+        print_target_panel(console, summary.targets)
     print_verdict(console, summary.verdict)
 
 

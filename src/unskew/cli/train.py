@@ -12,6 +12,7 @@ from unskew.cli.options import (
     AsJson,
     Configuration,
     Jobs,
+    OneTarget,
     Quiet,
     Replicates,
     Seed,
@@ -91,6 +92,7 @@ def train_network(
     way: WayOption = None,
     by: By = None,
     device: Device = None,
+    target: OneTarget = None,
     replicates: Replicates = 1000,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -115,7 +117,7 @@ def train_network(
                 "or --weights.",
                 option="--weights",
             )
-        config = load_config(configuration, seed=seed, jobs=jobs)
+        config = load_config(configuration, seed=seed, jobs=jobs, target=target)
         config = override_learn(
             config, {**learn, "device": device, "arms": arms or None, "by": by or None}
         )

@@ -212,12 +212,14 @@ def debias_targets(
     _check_targets(targets)
     settings: dict[str, Any] = {"max_uncovered": max_uncovered, "check_sample": check_sample}
     settings |= {"rng": seed_of(rng), **options}
-    weights = weigh_each(
+    weights, refused = weigh_each(
         targets,
         lambda target: debias(pool, bias, target, **settings),
-        lambda known, target: _retargeted(pool, bias, known, target),
+        lambda known, target: retarget(pool, bias, known, target),
         bias,
     )
+    if refused:
+        raise first_refusal(refused, len(targets))
     return WeightsByTarget(weights)
 
 
@@ -235,7 +237,7 @@ def _check_targets(targets: object) -> None:
         )
 
 
-def _retargeted(pool: Pool, bias: Bias, known: Weights, target: Target) -> Weights:
+def retarget(pool: Pool, bias: Bias, known: Weights, target: Target) -> Weights:
     """Return the weights of a model that does not depend on the target, for another target."""
     check_unused(pool, bias, target)
     assert known.estimation is not None
@@ -248,10 +250,10 @@ def weigh_each(
     weigh: Callable[[Target], T],
     reuse: Callable[[T, Target], T],
     bias: Bias,
-) -> dict[str, T]:
+) -> tuple[dict[str, T], dict[str, OverlapError | CoverageError]]:
     """Weigh to every target; ``reuse`` the result where the bias model does not depend on it.
 
-    All targets are tried before one error names those that are not identifiable.
+    Returns the weights of those that are identifiable, and why the others are not.
     """
     weighed: dict[str, T] = {}
     refused: dict[str, OverlapError | CoverageError] = {}
@@ -268,12 +270,10 @@ def weigh_each(
         except UnskewError as error:
             error.args = (f"in the target {name!r}: {error}", *error.args[1:])
             raise
-    if refused:
-        raise _first_refusal(refused, len(targets))
-    return weighed
+    return weighed, refused
 
 
-def _first_refusal(
+def first_refusal(
     refused: Mapping[str, OverlapError | CoverageError], count: int
 ) -> OverlapError | CoverageError:
     """Return the first error, its message beginning with the targets that are refused."""
@@ -287,5 +287,4 @@ def _first_refusal(
             *error.args[1:],
         )
     error.facts["targets"] = names
-    error.facts["messages"] = {name: str(each) for name, each in refused.items()}
     return error

@@ -4,4 +4,6 @@
 - ``pool_diagnostics``: `diagnose`: the step between weighing and reporting; fit check, error
   bars, sensitivity.
 - ``report``: diagnose and report in one call: `write_report`.
+- ``target_comparison``: several targets compared: verdict of each, target means, and what hangs on
+  the choice.
 """

@@ -277,9 +277,14 @@ def diagnose(
     )
 
 
+def can_estimate_means(weights: Weights) -> bool:
+    """Tell whether the standard errors of target means can be afforded."""
+    return is_smooth(weights) or affordable_bootstrap_replicates(weights) > 0
+
+
 def _affordable_means(weights: Weights) -> tuple[bool, str]:
     return (
-        is_smooth(weights) or affordable_bootstrap_replicates(weights) > 0,
+        can_estimate_means(weights),
         "Target means need a bootstrap with this model, which is too expensive here; call "
         "weights.mean.",
     )

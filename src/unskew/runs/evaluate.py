@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unskew.debiasing.train_fit import LACKING
-from unskew.errors import ConfigError, DataError
+from unskew.errors import ConfigError
 from unskew.evaluation.predictions import Evaluation, evaluate_predictions, population_sentences
 from unskew.files.fingerprints import find_versions, fingerprint_file
 from unskew.files.plain_json import write_json
 from unskew.records.target import THE_TARGET
-from unskew.runs.output import MEMBERSHIPS
+from unskew.runs.output import (
+    MEMBERSHIPS,
+    WEIGHTS,
+    find_target_file,
+    read_report,
+    read_target_names,
+    unreadable_file,
+)
 from unskew.weigh.weights_table import read_weights_table
 
 if TYPE_CHECKING:
@@ -30,24 +36,27 @@ def evaluate_run(
     predictions: str | PathLike[str],
     *,
     second: str | PathLike[str] | None = None,
+    target: str | None = None,
     **settings: Any,
 ) -> Evaluation:
     """Judge predictions with the results that `unskew weigh` wrote into a folder.
 
-    Weights, attributes, bins and privacy are those of the run; ``settings`` are the keywords of
+    ``target`` is the name of one of several targets; None: the main one. Weights, attributes, bins
+    and privacy are those of the run; ``settings`` are the keywords of
     `unskew.evaluation.predictions.evaluate_predictions`.
     """
     out = Path(folder)
-    table = read_weights_table(out / "weights.parquet")
-    private, bins = run_rules(out)
+    weights = find_target_file(out, WEIGHTS, target)
+    table = read_weights_table(weights)
+    private, bins = run_rules(out, target)
     options: dict[str, Any] = {
         "private": private,
         "bins": bins,
         "attributes": _read_attributes(out / "features.parquet", settings.get("by", ()), table),
-        "memberships": read_memberships_table(out),
+        "memberships": read_memberships_table(out, target),
     }
     evaluation = evaluate_predictions(table, predictions, second=second, **options | settings)
-    files = {"weights": out / "weights.parquet", "predictions": Path(predictions)}
+    files = {"weights": weights, "predictions": Path(predictions)}
     if second is not None:
         files["second"] = Path(second)
     if settings.get("target_predictions") is not None:
@@ -56,19 +65,75 @@ def evaluate_run(
         "fingerprints": {name: fingerprint_file(path) for name, path in files.items()},
         "versions": find_versions(),
     }
-    notes = (*_part_notes(out, evaluation.split), *evaluation.notes)
+    notes = (*_part_notes(out, evaluation.split, target), *evaluation.notes)
     return replace(evaluation, notes=notes, origin=origin)
 
 
-def read_memberships_table(out: Path) -> pd.DataFrame | None:
+@dataclass(frozen=True, eq=False)
+class EvaluationsByTarget:
+    """One model judged on each of several targets.
+
+    Attributes
+    ----------
+    evaluations : by name of the target, the main one first.
+    """
+
+    evaluations: Mapping[str, Evaluation]
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metrics that exist on every target."""
+        figures = [own.overall.figures for own in self.evaluations.values()]
+        return tuple(
+            name
+            for name in figures[0]
+            if all(name in own and own[name].value is not None for own in figures)
+        )
+
+    def worst(self, metric: str) -> str:
+        """Return the target on which a metric is worst: highest of an error, else lowest."""
+        sign = 1.0 if metric in _ERRORS else -1.0
+        return max(
+            self.evaluations,
+            key=lambda name: sign * (self.evaluations[name].overall.figures[metric].value or 0.0),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values: the targets, and for each metric the one where it is worst."""
+        return {
+            "targets": {name: own.to_dict() for name, own in self.evaluations.items()},
+            "worst": {metric: self.worst(metric) for metric in self.metrics},
+        }
+
+
+# Metrics of which more is worse.
+_ERRORS = ("log_loss", "calibration_error", "mae", "rmse")
+
+
+def evaluate_run_targets(
+    folder: str | PathLike[str], predictions: str | PathLike[str], **settings: Any
+) -> EvaluationsByTarget:
+    """Judge predictions on every target of a run, as `evaluate_run` does on one."""
+    names = read_target_names(Path(folder))
+    if not names:
+        raise ConfigError(
+            f"{str(folder)!r} is a run with a single target: call evaluate_run.",
+            path=str(folder),
+        )
+    return EvaluationsByTarget(
+        {name: evaluate_run(folder, predictions, target=name, **settings) for name in names}
+    )
+
+
+def read_memberships_table(out: Path, target: str | None = None) -> pd.DataFrame | None:
     """Read memberships.parquet; None where there is none."""
     import pandas as pd
 
-    path = out / MEMBERSHIPS
+    path = find_target_file(out, MEMBERSHIPS, target)
     return pd.read_parquet(path) if path.is_file() else None
 
 
-def run_rules(out: Path) -> tuple[bool, dict[str, list[float]]]:
+def run_rules(out: Path, target: str | None = None) -> tuple[bool, dict[str, list[float]]]:
     """Read whether only aggregates may be shown, and the bins of the run's target.
 
     The stricter of the run's settings and its report decides on privacy.
@@ -79,14 +144,19 @@ def run_rules(out: Path) -> tuple[bool, dict[str, list[float]]]:
         try:
             settings = tomllib.loads(path.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise _unreadable(path, error) from error
+            raise unreadable_file(path, error) from error
         private = settings.get("report", {}).get("privacy") == "aggregate"
-        bins = dict(settings.get("target", {}).get("bins", {}))
-    return private or _read_report(out).get("privacy") == "aggregate", bins
+        tables = settings.get("targets", {})
+        chosen = next(iter(tables), "") if target is None else target
+        bins = dict(tables.get(chosen, settings.get("target", {})).get("bins", {}))
+    return private or read_report(out).get("privacy") == "aggregate", bins
 
 
 def write_metrics(
-    evaluation: Evaluation, folder: str | PathLike[str], *, overwrite: bool = False
+    evaluation: Evaluation | EvaluationsByTarget,
+    folder: str | PathLike[str],
+    *,
+    overwrite: bool = False,
 ) -> Path:
     """Write metrics.json into the folder, atomically, and return its path."""
     check_place(folder, overwrite)
@@ -135,9 +205,16 @@ def _read_attributes(features: Path, by: Sequence[str], table: pd.DataFrame) -> 
     return pd.read_parquet(features, columns=["id", *wanted] if known else None)
 
 
-def _part_notes(out: Path, judged: str) -> list[str]:
+def _part_notes(out: Path, judged: str, target: str | None = None) -> list[str]:
     """Repeat the report's notes on weights, or judged splits, that cover a part of the target."""
-    report, names = _read_report(out), judged.split(" + ")
+    report, names = read_report(out), judged.split(" + ")
+    panel = report.get("targets") or {}
+    for row in panel.get("rows", ()):
+        if row["name"] == target:
+            parts = [f"{name}: {note}" for name, note in row["splits"] if name in names]
+            return population_sentences(row["population"]) + [
+                part for part in parts if LACKING in part
+            ]
     verdict = report.get("verdict", {})
     population = verdict.get("population", THE_TARGET) if isinstance(verdict, dict) else THE_TARGET
     parts = [
@@ -146,21 +223,3 @@ def _part_notes(out: Path, judged: str) -> list[str]:
         if isinstance(row, dict) and row.get("name") in names and LACKING in str(row.get("note"))
     ]
     return population_sentences(str(population)) + parts
-
-
-def _read_report(out: Path) -> dict[str, Any]:
-    """Read report.json; empty where there is none."""
-    path = out / "report.json"
-    if not path.is_file():
-        return {}
-    try:
-        report = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise _unreadable(path, error) from error
-    return report if isinstance(report, dict) else {}
-
-
-def _unreadable(path: Path, error: Exception) -> DataError:
-    return DataError(
-        f"{path} cannot be read ({error}). Was it edited after the run?", path=str(path)
-    )

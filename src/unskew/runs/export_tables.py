@@ -255,17 +255,23 @@ def export_run(
     *,
     read_pool: Callable[[], Pool] | None = None,
     overwrite: bool = False,
+    target: str | None = None,
     **options: Any,
 ) -> Export:
     """Export the weights in the output folder of a run; by default into the same folder.
 
-    ``read_pool`` gives the images for formats that contain them, and is called only then; by
-    default they are those of ``run.toml`` in the folder.
+    ``target`` is the name of one of several targets; None: the main one. ``read_pool`` gives the
+    images for formats that contain them, and is called only then; by default they are those of
+    ``run.toml`` in the folder.
     """
+    from unskew.runs.output import WEIGHTS, file_of, find_target_file
     from unskew.weigh.weights_table import read_weights_table
 
-    table = read_weights_table(Path(folder) / "weights.parquet")
-    output = Path(folder) / PLACES.get(to, to) if path is None else Path(path)
+    weights = find_target_file(Path(folder), WEIGHTS, target)
+    table = read_weights_table(weights)
+    place = PLACES.get(to, to)
+    own = place if weights.name == WEIGHTS else file_of(place, target)
+    output = Path(folder) / own if path is None else Path(path)
     pool = None
     if to in NEEDS_IMAGES:
         pool = _read_pool(Path(folder)) if read_pool is None else read_pool()

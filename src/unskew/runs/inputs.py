@@ -12,6 +12,7 @@ from typing import Any
 from unskew.bias.base import Bias
 from unskew.config.problems import named_inputs
 from unskew.config.run_config import RunConfig, read_config, resolved
+from unskew.config.sections import TargetSection
 from unskew.errors import ConfigError, first_few
 from unskew.files.atomic import may_write
 from unskew.files.fingerprints import find_versions, fingerprint_file, fingerprint_pool
@@ -34,21 +35,33 @@ class Inputs:
     ----------
     config : the settings.
     pool : images of all sources, represented.
-    target : None where the bias model needs none.
+    target : None where the bias model needs none; of several, the main one.
     bias : not fitted.
+    targets : several targets by name, the main one first; empty where there is only one.
     """
 
     config: RunConfig = field(repr=False)
     pool: Pool
     target: Target | None
     bias: Bias
+    targets: Mapping[str, Target] = field(default_factory=dict)
 
 
 def load_config(
-    path: Path, *, seed: int | None = None, jobs: int | None = None, forecast: bool | None = None
+    path: Path,
+    *,
+    seed: int | None = None,
+    jobs: int | None = None,
+    forecast: bool | None = None,
+    target: str | None = None,
 ) -> RunConfig:
-    """Read the settings of a file, and let the command line override some."""
+    """Read the settings of a file, and let the command line override some.
+
+    ``target`` is the name of one of several, which becomes the only one.
+    """
     config = read_config(path)
+    if target is not None:
+        config = config.for_target(target)
     overridden = {"seed": seed, "jobs": jobs}
     engine = {name: value for name, value in overridden.items() if value is not None}
     changes: dict[str, Any] = {"engine": config.engine.model_copy(update=engine)} if engine else {}
@@ -70,7 +83,7 @@ def read_pool(config: RunConfig) -> Pool:
     # Groups that cross splits are refused before any image is opened; copies are known later.
     check_groups_of_splits(pool)
     settings = {
-        "target": config.target and config.target.settings(),
+        "targets": [section.settings() for section in target_sections(config).values()],
         "bias": config.bias,
         "outcomes": config.report.outcomes,
     }
@@ -99,22 +112,39 @@ def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
             "Remove one of the two.",
             key="represent.features",
         )
-    settings = {} if config.target is None else config.target.settings()
-    sample = None
-    if "sample" in settings:
-        sample = read_sample(settings["sample"], config.folder, images=pool.images is not None)
-        own = config.sources.design_weight
-        if own is not None and own in sample.frame.columns:
-            sample = name_design_weight(sample, own)
-    pools: Sequence[Pool] = [pool] if sample is None else [pool, sample]
+    sections = target_sections(config)
+    samples = {
+        name: _read_target_sample(config, section.sample, pool)
+        for name, section in sections.items()
+        if section.sample is not None
+    }
+    pools: Sequence[Pool] = [pool, *samples.values()]
     if pool.images is not None:
         pools = _represented(config, pools, progress)
     check_copies_of_splits(pools[0])
-    if sample is None:
-        target = config.read_target()
-    else:
-        target = Target.sample(pools[1], settings.get("holdout", 0.0))
-    return Inputs(config, pools[0], target, config.read_bias())
+    sample_of = dict(zip(samples, pools[1:], strict=True))
+    targets = {
+        name: Target.sample(sample_of[name], section.holdout or 0.0)
+        if name in sample_of
+        else config.for_target(name or None).read_target()
+        for name, section in sections.items()
+    }
+    named = {name: target for name, target in targets.items() if target is not None and name}
+    main = next(iter(targets.values()), None)
+    return Inputs(config, pools[0], main, config.read_bias(), named)
+
+
+def target_sections(config: RunConfig) -> dict[str, TargetSection]:
+    """Return the settings of the targets by name; a single one without a name has the name ""."""
+    return config.targets or ({} if config.target is None else {"": config.target})
+
+
+def _read_target_sample(config: RunConfig, path: str, pool: Pool) -> Pool:
+    sample = read_sample(path, config.folder, images=pool.images is not None)
+    own = config.sources.design_weight
+    if own is not None and own in sample.frame.columns:
+        return name_design_weight(sample, own)
+    return sample
 
 
 def find_user_modules(config: RunConfig) -> None:
@@ -154,8 +184,9 @@ def describe_origin(inputs: Inputs, command: str | None) -> dict[str, Any]:
     """Collect what is needed to compute the same results again."""
     config = inputs.config
     fingerprints: dict[str, Any] = {"pool": fingerprint_pool(inputs.pool)}
-    if inputs.target is not None and isinstance(inputs.target.reference, Pool):
-        fingerprints["target sample"] = fingerprint_pool(inputs.target.reference)
+    for name, target in (inputs.targets or {"": inputs.target}).items():
+        if target is not None and isinstance(target.reference, Pool):
+            fingerprints[f"target sample {name}".rstrip()] = fingerprint_pool(target.reference)
     files = {key: path for key, path in config.inputs.items() if path.is_file()}
     fingerprints["files"] = {key: fingerprint_file(path) for key, path in files.items()}
     if config.report.privacy == "aggregate":

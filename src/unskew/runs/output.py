@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unskew.config.run_config import write_config
-from unskew.errors import ConfigError, DataError, UnreadableError
+from unskew.errors import ConfigError, DataError, UnreadableError, did_you_mean, first_few
 from unskew.files.atomic import may_write, nearest_existing, written_together, written_whole
 from unskew.files.plain_json import json_value, write_json
 from unskew.records import Pool
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from unskew.bias.base import Bias
+    from unskew.debiasing.pool_weights import SplitWeights
     from unskew.records import Weights
     from unskew.runs.pipeline import Run
 
@@ -51,21 +54,99 @@ def write_run(run: Run, out: Path) -> list[str]:
     always of one run.
     """
     inputs = run.inputs
-    with written_together(out, _FILES) as folder:
-        write_weights_table(inputs.pool, run.weights.frame(), folder / WEIGHTS)
-        write_json(folder / SOLUTION, solution_record(run.weights.weights, inputs.bias))
+    with written_together(out, [*_FILES, *_files_of_targets(out)]) as folder:
+        for name, weights in files_by_target(run).items():
+            write_weights_table(inputs.pool, weights.frame(), folder / file_of(WEIGHTS, name))
+            record = solution_record(weights.weights, inputs.bias)
+            write_json(folder / file_of(SOLUTION, name), record)
+            if has_memberships(weights):
+                write_frame(weights.memberships(), folder / file_of(MEMBERSHIPS, name))
         write_frame(diagnostics_table(run.summary), folder / DIAGNOSTICS)
         write_frame(features_table(inputs.pool), folder / FEATURES)
-        if has_memberships(run):
-            write_frame(run.weights.memberships(), folder / MEMBERSHIPS)
         if run.forecast is not None:
             write_json(folder / FORECAST, run.forecast)
         return _write_page(inputs, run.summary, folder, out)
 
 
+def file_of(file: str, target: str | None = None) -> str:
+    """Return the name of a file of one target; None: of the main one, or the only one.
+
+    >>> file_of("weights.parquet"), file_of("weights.parquet", "city")
+    ('weights.parquet', 'weights-city.parquet')
+    """
+    stem, dot, kind = file.partition(".")
+    return file if target is None else f"{stem}-{target}{dot}{kind}"
+
+
+def files_by_target(run: Run) -> dict[str | None, SplitWeights]:
+    """Return the weights of each target by the name that its files have: None for the main one."""
+    return {None: run.weights} | {
+        name: weights for name, weights in run.targets.items() if weights is not run.weights
+    }
+
+
+def read_target_names(out: Path) -> list[str]:
+    """Return the targets that run.toml in a folder names, the main one first; none of [target]."""
+    path = out / CONFIGURATION
+    if not path.is_file():
+        return []
+    try:
+        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise unreadable_file(path, error) from error
+    tables = settings.get("targets")
+    return list(tables) if isinstance(tables, dict) else []
+
+
+def find_target_file(out: Path, file: str, target: str | None) -> Path:
+    """Return the path of a file of one target of a run; None: of the main one, or the only one."""
+    names = read_target_names(out)
+    if target is None or names[:1] == [target]:
+        return out / file
+    if target not in names:
+        known = first_few(names) if names else "a single one, without a name"
+        raise ConfigError(
+            f"there is no target {target!r} in {str(out)!r}; it has {known}."
+            f"{did_you_mean(target, names)}",
+            option="--target",
+            value=target,
+            allowed=names,
+        )
+    return out / file_of(file, target)
+
+
+def unreadable_file(path: Path, error: Exception) -> DataError:
+    """Make the error about a file of a run that cannot be read."""
+    return DataError(
+        f"{path} cannot be read ({error}). Was it edited after the run?", path=str(path)
+    )
+
+
+def read_report(out: Path) -> dict[str, Any]:
+    """Read report.json; empty where there is none."""
+    path = out / SUMMARY
+    if not path.is_file():
+        return {}
+    try:
+        report = json.loads(path.read_text(encoding="utf-8"))
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise unreadable_file(path, error) from error
+    return report if isinstance(report, dict) else {}
+
+
+def _files_of_targets(out: Path) -> list[str]:
+    """Return the files that an earlier run in the folder may have written for further targets."""
+    try:
+        names = read_target_names(out)
+    except DataError:  # of an unreadable file nothing is known
+        return []
+    written = [file_of(file, name) for name in names for file in (WEIGHTS, SOLUTION, MEMBERSHIPS)]
+    return [file for file in written if Path(file).name == file]
+
+
 def write_refusal(inputs: Inputs, summary: Summary, out: Path) -> None:
     """Write the page and the settings of a run that was refused; weights of an earlier run go."""
-    with written_together(out, _FILES) as folder:
+    with written_together(out, [*_FILES, *_files_of_targets(out)]) as folder:
         _write_page(inputs, summary, folder, out)
 
 
@@ -81,7 +162,8 @@ def _write_page(inputs: Inputs, summary: Summary, folder: Path, home: Path) -> l
         write_unreadable(set_aside, folder)
     write_config(inputs.config, folder / CONFIGURATION, home=home)
     write_summary(summary, folder / PAGE)
-    return [name for name in (*_FILES, FORECAST) if (folder / name).exists()]
+    known = [name for name in (*_FILES, FORECAST) if (folder / name).exists()]
+    return known + sorted(file.name for file in folder.iterdir() if file.name not in known)
 
 
 @contextmanager
@@ -110,6 +192,8 @@ def verdict_record(summary: Summary) -> dict[str, Any]:
     record = asdict(summary.verdict)
     record["sources"] = [asdict(row) for row in summary.sources]
     record["outcomes"] = [asdict(panel) for panel in summary.outcomes]
+    if summary.targets is not None:
+        record["targets"] = asdict(summary.targets)
     return json_value(record)  # type: ignore[no-any-return]
 
 
@@ -166,10 +250,10 @@ def write_frame(frame: pd.DataFrame, path: Path) -> None:
         frame.to_parquet(temporary, index=False)
 
 
-def has_memberships(run: Run) -> bool:
+def has_memberships(weights: SplitWeights) -> bool:
     """Tell whether the memberships are kept: there are several sources, and not too many images."""
-    n_sources = len(run.weights.weights.names)
-    return n_sources > 1 and run.weights.id.size * n_sources <= _MOST_MEMBERSHIPS
+    n_sources = len(weights.weights.names)
+    return n_sources > 1 and weights.id.size * n_sources <= _MOST_MEMBERSHIPS
 
 
 def features_table(pool: Pool) -> pd.DataFrame:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from unskew.config.run_config import RunConfig, read_config
 from unskew.debiasing.pool_weights import SplitWeights, weigh_checked_splits
+from unskew.debiasing.several_targets import first_refusal, retarget, weigh_each
 from unskew.diagnosis.pool_diagnostics import diagnose
+from unskew.diagnosis.target_comparison import (
+    compare_targets,
+    judge_all_targets,
+    refused_targets,
+)
 from unskew.errors import CoverageError, OverlapError, wrong_option
-from unskew.records import Diagnostics
+from unskew.records import Diagnostics, Target
 from unskew.report.summary.record import SplitRow, Summary
 from unskew.report.summary.refusal import summarize_refusal
 from unskew.report.summary.summarize import summarize_run
@@ -33,6 +39,8 @@ class Run:
     weights : of every split.
     diagnostics : fit check, error bars and sensitivity of the weights that the page is about.
     summary : what the page shows.
+    targets : with several targets, the weights for each, by name; ``weights`` are those for the
+        first, the main one. Empty where there is only one.
     forecast : what forecast.json holds, if a forecast was made with the run.
     files : what was written into the output folder.
     """
@@ -41,6 +49,7 @@ class Run:
     weights: SplitWeights
     diagnostics: Diagnostics
     summary: Summary
+    targets: Mapping[str, SplitWeights] = field(default_factory=dict)
     forecast: Mapping[str, Any] | None = None
     files: tuple[str, ...] = ()
 
@@ -62,18 +71,15 @@ def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run:
         "privacy": config.report.privacy,
         "provenance": describe_origin(inputs, command),
     }
-    options = {"rng": config.engine.seed, **config.solve.settings()}
-    try:
-        weights = weigh_checked_splits(inputs.pool, inputs.bias, inputs.target, **options)
-    except (OverlapError, CoverageError) as error:
-        error.summary = summarize_refusal(inputs.pool, error, target=inputs.target, **heading)
-        raise
+    by_target = _weigh(inputs, heading)
+    weights = next(iter(by_target.values()))
     # The page is about the images that the model was fitted on; the other splits are listed.
     pool = replace(inputs.pool.take(weights.parts[0].row), set_aside=inputs.pool.set_aside)
+    outcomes = config.report.outcomes or None
     diagnostics = diagnose(
         pool,
         weights.weights,
-        outcomes=config.report.outcomes or None,
+        outcomes=outcomes,
         rng=config.engine.seed,
         privacy=config.report.privacy,
     )
@@ -85,7 +91,54 @@ def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run:
         thumbnails=_MOST_PICTURES if config.report.thumbnails else 0,
         **heading,
     )
-    return Run(inputs, weights, diagnostics, summary)
+    if len(by_target) > 1:
+        panel = compare_targets(
+            pool,
+            {name: own.weights for name, own in by_target.items()},
+            diagnostics,
+            outcomes=outcomes,
+            splits={name: _split_rows(own) for name, own in by_target.items()},
+            privacy=config.report.privacy,
+        )
+        summary = judge_all_targets(replace(summary, targets=panel))
+    return Run(inputs, weights, diagnostics, summary, by_target if inputs.targets else {})
+
+
+def _weigh(inputs: Inputs, heading: Mapping[str, Any]) -> dict[str, SplitWeights]:
+    """Weigh every split to every target; a single target without a name has the name "".
+
+    An error carries the page of the refused run.
+    """
+    options = {"rng": inputs.config.engine.seed, **inputs.config.solve.settings()}
+
+    def weigh(target: Target | None) -> SplitWeights:
+        return weigh_checked_splits(inputs.pool, inputs.bias, target, **options)
+
+    def reuse(known: SplitWeights, target: Target) -> SplitWeights:
+        pool = inputs.pool.take(known.parts[0].row)
+        return replace(known, weights=retarget(pool, inputs.bias, known.weights, target))
+
+    if not inputs.targets:
+        try:
+            return {"": weigh(inputs.target)}
+        except (OverlapError, CoverageError) as error:
+            error.summary = summarize_refusal(inputs.pool, error, target=inputs.target, **heading)
+            raise
+    weighed, refused = weigh_each(inputs.targets, weigh, reuse, inputs.bias)
+    if refused:
+        messages = {name: str(each) for name, each in refused.items()}
+        first = first_refusal(refused, len(inputs.targets))
+        panel = refused_targets(
+            inputs.targets,
+            {name: own.weights for name, own in weighed.items()},
+            messages,
+            privacy=heading["privacy"],
+        )
+        target = inputs.targets[next(iter(refused))]
+        summary = summarize_refusal(inputs.pool, first, target=target, **heading)
+        first.summary = summary if len(inputs.targets) == 1 else replace(summary, targets=panel)
+        raise first
+    return weighed
 
 
 def _split_rows(weights: SplitWeights) -> tuple[SplitRow, ...]:

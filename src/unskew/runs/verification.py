@@ -39,6 +39,8 @@ from unskew.runs.output import (
     WEIGHTS,
     diagnostics_table,
     features_table,
+    file_of,
+    files_by_target,
     has_memberships,
     solution_record,
 )
@@ -48,6 +50,8 @@ from unskew.weigh.weights_table import COLUMNS, join_weights, read_weights_table
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from unskew.debiasing.pool_weights import SplitWeights
 
 # Residuals of the solver: 0 but for rounding, compared as such.
 _RESIDUAL = 1e-9
@@ -244,24 +248,8 @@ def _check_no_weights(folder: Path) -> Check:
 
 def _check_tables(run: Run, folder: Path) -> Iterator[Check]:
     """Check weights.parquet, solution.json and the other files next to the report."""
-    weights = join_weights(run.inputs.pool, run.weights.frame()).reindex(columns=list(COLUMNS))
-    claim = f"{WEIGHTS} contains the weights that follow from the inputs"
-    yield _compared(
-        claim,
-        lambda: compare_tables(
-            claim,
-            read_weights_table(folder / WEIGHTS),
-            weights,
-            relative=WEIGHT_TOLERANCE,
-            absolute=0.0,
-        ),
-    )
-    solution = _plain(solution_record(run.weights.weights, run.inputs.bias))
-    claim = f"{SOLUTION} contains the solved equations"
-    yield _compared(
-        claim,
-        lambda: compare_values(claim, _read_json(folder / SOLUTION), solution, absolute=_RESIDUAL),
-    )
+    for target, own in files_by_target(run).items():
+        yield from _check_weights(run, own, folder, target)
     diagnostics = diagnostics_table(run.summary)
     claim = f"{DIAGNOSTICS} contains sizes and effective sizes"
     yield _compared(
@@ -275,19 +263,45 @@ def _check_tables(run: Run, folder: Path) -> Iterator[Check]:
     yield _compared(
         claim, lambda: compare_tables(claim, _read_parquet(folder / FEATURES), features)
     )
-    if has_memberships(run):
-        claim = f"{MEMBERSHIPS} contains the share of each source among images like each"
+    yield from _check_set_aside(run, folder)
+
+
+def _check_weights(
+    run: Run, own: SplitWeights, folder: Path, target: str | None
+) -> Iterator[Check]:
+    """Check the files of one target; None: of the main one."""
+    file = file_of(WEIGHTS, target)
+    weights = join_weights(run.inputs.pool, own.frame()).reindex(columns=list(COLUMNS))
+    claim = f"{file} contains the weights that follow from the inputs"
+    yield _compared(
+        claim,
+        lambda: compare_tables(
+            claim,
+            read_weights_table(folder / file),
+            weights,
+            relative=WEIGHT_TOLERANCE,
+            absolute=0.0,
+        ),
+    )
+    solution = _plain(solution_record(own.weights, run.inputs.bias))
+    solved = folder / file_of(SOLUTION, target)
+    claim = f"{solved.name} contains the solved equations"
+    yield _compared(
+        claim, lambda: compare_values(claim, _read_json(solved), solution, absolute=_RESIDUAL)
+    )
+    if has_memberships(own):
+        memberships = folder / file_of(MEMBERSHIPS, target)
+        claim = f"{memberships.name} contains the share of each source among images like each"
         yield _compared(
             claim,
             lambda: compare_tables(
                 claim,
-                _read_parquet(folder / MEMBERSHIPS),
-                run.weights.memberships(),
+                _read_parquet(memberships),
+                own.memberships(),
                 relative=_MEMBERSHIP,
                 absolute=_MEMBERSHIP,
             ),
         )
-    yield from _check_set_aside(run, folder)
 
 
 def _check_set_aside(run: Run, folder: Path) -> Iterator[Check]:

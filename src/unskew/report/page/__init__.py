@@ -12,6 +12,7 @@
 - ``plots_overlap``: the links between sources: heat map, graph and tables.
 - ``plots_rows``: figures by row: shares and normalizers of sources, balance of columns,
   sensitivity.
+- ``plots_targets``: several targets: verdicts, outcomes by target, how far the weights differ.
 - ``plots_weights``: the weights: histogram, concentration, and quantiles by source and by class.
 - ``svg``: SVG by hand: elements, scales, axes, and a figure with its table.
 - ``tables``: tables of a page, and numbers and names as a person reads them.

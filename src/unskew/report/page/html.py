@@ -18,6 +18,7 @@ from unskew.report.page import (
     plots_outcomes,
     plots_overlap,
     plots_rows,
+    plots_targets,
     plots_weights,
 )
 from unskew.report.page.svg import SERIES
@@ -82,6 +83,7 @@ def _render(summary: Summary, budget: int) -> str:
         plots_outcomes=plots_outcomes,
         plots_overlap=plots_overlap,
         plots_rows=plots_rows,
+        plots_targets=plots_targets,
         plots_weights=plots_weights,
         panels=panels,
         next_id=partial(next, itertools.count(1)),

@@ -22,7 +22,6 @@ from unskew.report.summary.plain import plain_value
 from unskew.report.summary.privacy import (
     PRIVACY_RULE,
     check_privacy,
-    private_sentences,
     shown_provenance,
 )
 from unskew.report.summary.record import BalanceRow, Privacy, SplitRow, Summary
@@ -36,9 +35,13 @@ from unskew.report.summary.source_table import (
 )
 from unskew.report.summary.stratum_table import StratumTable, hidden_names, tabulate_strata
 from unskew.report.summary.verdict_words import adjustment_sentences, give_verdict
-from unskew.report.summary.weighted_pool import WeightedPool, describe_columns, pair_with_weights
+from unskew.report.summary.weighted_pool import (
+    WeightedPool,
+    describe_columns,
+    pair_with_weights,
+    target_sentences_of,
+)
 from unskew.report.summary.weights_panel import show_overlap, show_weights
-from unskew.target.settings import reference_sentences
 
 _MOST_PANELS = 40
 _MOST_ROWS = 300
@@ -122,7 +125,7 @@ def summarize_run(
             weighed.set_aside, count_images(weighed, splits), weighed.private
         ),
         copies=() if copies is None else copies.pairs,
-        target=_target_sentences(weighed, hidden),
+        target=target_sentences_of(weighed, hidden),
         adjustments=adjustment_sentences(adjustments, weighed.private),
         provenance=shown_provenance(provenance, pool, weighed.private),
         notes={name: note for name, note in notes.items() if note},
@@ -205,22 +208,3 @@ def _limited(
     if len(ordered) > _MOST_ROWS:
         notes.append(f"{_MOST_ROWS} of {len(ordered)} lines of the balance are shown.")
     return panels, ordered[:_MOST_ROWS], " ".join(notes)
-
-
-def _target_sentences(weighed: WeightedPool, hidden: Sequence[str]) -> tuple[str, ...]:
-    """Describe what was given and assumed about the target."""
-    target = weighed.target
-    if target is None:
-        return (
-            "No target was given: the result is about the population that the biasing functions "
-            "select from.",
-        )
-    if weighed.strata is not None:
-        sentences = weighed.strata.describe()
-    else:
-        sentences = (
-            reference_sentences(target, weighed.pool)
-            if target.kind == "source"
-            else target.describe()
-        )
-    return private_sentences(sentences, hidden) if weighed.private else tuple(sentences)

@@ -19,7 +19,13 @@ from unskew.report.summary.columns import (
     read_shown_column,
     read_target_column,
 )
-from unskew.report.summary.privacy import SMALLEST_CELL, count_units, too_small
+from unskew.report.summary.privacy import (
+    SMALLEST_CELL,
+    count_units,
+    private_sentences,
+    too_small,
+)
+from unskew.target.settings import reference_sentences
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -362,3 +368,22 @@ def _role(name: str, column: ShownColumn) -> Literal["label", "attribute", "feat
     if name == "label":
         return "label"
     return "feature" if column.is_number else "attribute"
+
+
+def target_sentences_of(weighed: WeightedPool, hidden: Sequence[str]) -> tuple[str, ...]:
+    """Describe what was given and assumed about the target; ``hidden`` is not named."""
+    target = weighed.target
+    if target is None:
+        return (
+            "No target was given: the result is about the population that the biasing functions "
+            "select from.",
+        )
+    if weighed.strata is not None:
+        sentences = weighed.strata.describe()
+    else:
+        sentences = (
+            reference_sentences(target, weighed.pool)
+            if target.kind == "source"
+            else target.describe()
+        )
+    return private_sentences(sentences, hidden) if weighed.private else tuple(sentences)
