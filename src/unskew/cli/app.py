@@ -230,7 +230,7 @@ def give_weights(
     """Give every image one weight, and write a page that shows everything.
 
     Writes weights.parquet, memberships.parquet, solution.json, diagnostics.parquet,
-    features.parquet, run.toml as resolved, report.html and report.json; for each further target also
+    features.parquet, run.toml as resolved, report.html and report.json; for each further target
     weights-NAME.parquet, memberships-NAME.parquet and solution-NAME.json. Where a target is not
     identifiable (exit code 3) the page says why, and there are no weights.
     """

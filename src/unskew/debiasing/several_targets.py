@@ -11,7 +11,14 @@ import numpy.typing as npt
 
 from unskew.debiasing.pool_weights import debias
 from unskew.debiasing.unused_masses import check_unused, ignores_masses
-from unskew.errors import ConfigError, CoverageError, OverlapError, UnskewError, first_few
+from unskew.errors import (
+    ConfigError,
+    CoverageError,
+    OverlapError,
+    UnskewError,
+    did_you_mean,
+    first_few,
+)
 from unskew.records import Estimate, Pool, Target, Weights
 from unskew.records.arrays import Randomness, seed_of
 from unskew.solve.options import SolverOptions, shows_options
@@ -109,28 +116,48 @@ class WeightsByTarget:
         values : (n,) h_i, finite, in the order of ``weights.id``.
         level : coverage of the intervals.
         """
-        check_level(level)
-        some = next(iter(self.weights.values()))
-        check_order(values, some.id)
-        value_n = check_values(values, some.weight.size)
+        value_n = self._read_values(values, level)
         estimates = {
             name: weights.mean(value_n, level=level) for name, weights in self.weights.items()
         }
         return compare_means(self.weights, estimates, value_n, level)
+
+    def difference(
+        self, first: str, second: str, values: npt.ArrayLike, *, level: float = 0.95
+    ) -> Estimate:
+        """Estimate the mean on the target ``first`` minus that on ``second``.
+
+        Its error knows that both are of the same images.
+        """
+        value_n = self._read_values(values, level)
+        one, other = (
+            (weights, weights.mean(value_n, level=level))
+            for weights in (self._named(first), self._named(second))
+        )
+        return difference_of_means(one, other, value_n, level)
+
+    def _read_values(self, values: npt.ArrayLike, level: float) -> npt.NDArray[np.float64]:
+        check_level(level)
+        some = next(iter(self.weights.values()))
+        check_order(values, some.id)
+        return check_values(values, some.weight.size)
+
+    def _named(self, name: str) -> Weights:
+        if name not in self.weights:
+            raise ConfigError(
+                f"there is no target {name!r}; there are {first_few(self.names)}."
+                f"{did_you_mean(name, self.names)}",
+                value=name,
+                allowed=list(self.names),
+            )
+        return self.weights[name]
 
     def distance(self, first: str, second: str) -> float:
         """Compute the total variation ½ Σ_i |π_i − π'_i| between the weights of two targets.
 
         0: the same weights; 1: no image counts for both.
         """
-        for name in (first, second):
-            if name not in self.weights:
-                raise ConfigError(
-                    f"there is no target {name!r}; there are {first_few(self.names)}.",
-                    value=name,
-                    allowed=list(self.names),
-                )
-        return total_variation(self.weights[first], self.weights[second])
+        return total_variation(self._named(first), self._named(second))
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table with one row for each image: id, and its weight for every target."""

@@ -132,8 +132,8 @@ def prepare_training(
 ) -> Preparation:
     """Read, split and weigh, and write what `unskew weigh` writes.
 
-    Where the target is not identifiable, the page that says why is written and the error of
-    `unskew.run` is raised.
+    Of several targets the main one counts. Where it is not identifiable, the page that says why is
+    written and the error of `unskew.run` is raised.
 
     Parameters
     ----------
@@ -141,6 +141,7 @@ def prepare_training(
     resume : continue the run of the same settings and data in the folder, if there is one.
     force : throw away what the folder holds, once everything else is in order.
     """
+    config = config.for_target()
     is_probe = config.learn.preset == "probe" and config.learn.model in (None, "probe")
     names = (GIVEN,) if weights is not None else check_arms(config.learn.arms, probe=is_probe)
     require_torch()
