@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from unskew.choosing.choice import BiasChoice
     from unskew.choosing.ranking import choose_bias
     from unskew.config.run_config import RunConfig, read_config
+    from unskew.debiasing.margin_sets import MeanOverMargins, bound_over_margins
     from unskew.debiasing.outcome_model import OutcomePredictions, predict_outcome
     from unskew.debiasing.pool_weights import SplitPart, SplitWeights, debias, weigh_splits
     from unskew.debiasing.several_targets import MeansByTarget, WeightsByTarget, debias_targets
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
     from unskew.report.summary.record import Summary
     from unskew.represent.pool_features import represent_images
     from unskew.runs.differences import Check
-    from unskew.runs.evaluate import evaluate_run
+    from unskew.runs.evaluate import EvaluationsByTarget, evaluate_run, evaluate_run_targets
     from unskew.runs.export_tables import Export, export_run, export_weights
     from unskew.runs.inputs import Inputs
     from unskew.runs.pipeline import Run, run
@@ -92,6 +93,7 @@ __all__ = [
     "Diagnostics",
     "Estimate",
     "Evaluation",
+    "EvaluationsByTarget",
     "Export",
     "FeatureCheck",
     "FitCheck",
@@ -102,6 +104,7 @@ __all__ = [
     "InvalidConfigError",
     "JointCheck",
     "LabelShift",
+    "MeanOverMargins",
     "MeansByTarget",
     "OutcomeMean",
     "OutcomePredictions",
@@ -138,6 +141,7 @@ __all__ = [
     "WithoutSource",
     "__version__",
     "bias",
+    "bound_over_margins",
     "bound_weights_mean",
     "calibrate_weights",
     "check_fit",
@@ -151,6 +155,7 @@ __all__ = [
     "diagnose",
     "evaluate_predictions",
     "evaluate_run",
+    "evaluate_run_targets",
     "export_run",
     "export_weights",
     "forecast_gain",
@@ -182,6 +187,7 @@ _NAMES = {
     "choosing.choice": ("BiasChoice",),
     "choosing.ranking": ("choose_bias",),
     "config.run_config": ("RunConfig", "read_config"),
+    "debiasing.margin_sets": ("MeanOverMargins", "bound_over_margins"),
     "debiasing.outcome_model": ("OutcomePredictions", "predict_outcome"),
     "debiasing.pool_weights": ("SplitPart", "SplitWeights", "debias", "weigh_splits"),
     "debiasing.several_targets": ("MeansByTarget", "WeightsByTarget", "debias_targets"),
@@ -227,7 +233,7 @@ _NAMES = {
     "report.summary.record": ("Summary",),
     "represent.pool_features": ("represent_images",),
     "runs.differences": ("Check",),
-    "runs.evaluate": ("evaluate_run",),
+    "runs.evaluate": ("EvaluationsByTarget", "evaluate_run", "evaluate_run_targets"),
     "runs.export_tables": ("Export", "export_run", "export_weights"),
     "runs.inputs": ("Inputs",),
     "runs.pipeline": ("Run", "run"),

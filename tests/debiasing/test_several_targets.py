@@ -37,7 +37,7 @@ def draw_sample(shift: float, size: int = 200) -> Target:
     ("bias", "targets"),
     [
         (Strata("label"), {"city": CITY, "farm": FARM, "even": EVEN, "surveyed": SURVEYED}),
-        (Product(Strata("label"), Tilt(["z"])), {"city": CITY, "farm": FARM}),
+        (Product(Strata("label"), Tilt(["z"], reference="a")), {"city": CITY, "farm": FARM}),
         (Tilt(["z"]), {"low": draw_sample(0.0), "high": draw_sample(0.4)}),
         (Tilt(["z"]), {"a": Target.source("a"), "low": draw_sample(0.0)}),
     ],
@@ -46,11 +46,13 @@ def test_each_target_has_the_weights_and_means_of_that_target_alone_in_any_order
     pool: Pool, bias: unskew.bias.Bias, targets: dict[str, Target]
 ) -> None:
     z = pool.frame["z"].to_numpy()
-    both = unskew.debias_targets(pool, bias, targets)
-    backwards = unskew.debias_targets(pool, bias, dict(reversed(targets.items())))
+    both = unskew.debias_targets(pool, bias, targets, check_sample=False)
+    backwards = unskew.debias_targets(
+        pool, bias, dict(reversed(targets.items())), check_sample=False
+    )
     assert both.names == tuple(targets) == backwards.names[::-1]
     for name, target in targets.items():
-        alone = unskew.debias(pool, bias, target)
+        alone = unskew.debias(pool, bias, target, check_sample=False)
         # The same computation, not one that comes close.
         np.testing.assert_array_equal(both.weights[name].weight, alone.weight)
         np.testing.assert_array_equal(backwards.weights[name].weight, alone.weight)
@@ -122,10 +124,12 @@ def test_a_survey_behind_one_target_adds_its_error_to_the_difference(pool: Pool)
     assert of_survey.stderr**2 - of_exact.stderr**2 == pytest.approx(margin, rel=0.02)
 
 
-def test_groups_widen_the_difference(pool: Pool) -> None:
+def test_copies_within_a_group_change_no_error_of_the_difference(pool: Pool) -> None:
     frame = pool.frame.drop(columns="id")
     doubled = Pool.from_frame(
-        frame.loc[np.repeat(frame.index, 2)].assign(group=np.repeat(np.arange(800), 2))
+        frame.loc[np.repeat(frame.index, 2)]
+        .assign(group=np.repeat(np.arange(800), 2))
+        .reset_index(drop=True)
     )
     targets = {"city": CITY, "farm": FARM}
     one = unskew.debias_targets(pool, Strata("label"), targets).mean(frame["z"].to_numpy())
@@ -135,6 +139,7 @@ def test_groups_widen_the_difference(pool: Pool) -> None:
     assert both.difference.stderr == pytest.approx(one.difference.stderr, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_the_interval_of_the_difference_covers() -> None:
     """200 draws of the pool: 95% ± 3 standard errors of a share (1.5 points) contain the truth."""
     truth, hits = 0.4 * 1.0, 0

@@ -3,6 +3,7 @@
 - ``estimation``: what `debias` leaves behind: the rows of a fit, for errors that count the
   estimation of omega, new images and refits.
 - ``fitted_weights``: weights of a fitted model, with their verdict.
+- ``margin_sets``: the range of a target mean over a set of margins: `bound_over_margins`.
 - ``outcome_model``: an outcome model for doubly robust means, cross-fitted on the images of the
   pool.
 - ``pool_weights``: bias -> solve -> weigh in one call, for a pool and for each of its splits.

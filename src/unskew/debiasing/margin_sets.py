@@ -1,0 +1,270 @@
+"""The range of a target mean over a set of margins: exactly, by a linear programme."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Unpack
+
+import numpy as np
+import numpy.typing as npt
+
+from unskew.debiasing.pool_weights import debias
+from unskew.errors import ConfigError, CoverageError, did_you_mean, first_few, wrong_option
+from unskew.records import Bools, Estimate, Floats, Pool, Target, Weights
+from unskew.records.arrays import Randomness, seed_of
+from unskew.records.levels import level_text
+from unskew.solve.options import SolverOptions, shows_options
+from unskew.target.facts import Distribution
+from unskew.weigh.sampling_units import check_values
+
+if TYPE_CHECKING:
+    from unskew.bias.base import Bias
+
+# Masses that sum to 1 up to rounding do so.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MeanOverMargins:
+    """The range of a target mean when the target's margin is anywhere in a set.
+
+    Attributes
+    ----------
+    low, high : the smallest and the largest mean over the set, with their standard errors.
+    centre : the mean at the target that was given.
+    lowest, highest : the margins at which they are reached, {level: mass}.
+    bounds : the set, {level: (smallest mass, largest mass)}.
+    """
+
+    low: Estimate
+    high: Estimate
+    centre: Estimate
+    lowest: Mapping[str, float]
+    highest: Mapping[str, float]
+    bounds: Mapping[str, tuple[float, float]]
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """From the lower end at ``lowest`` to the upper end at ``highest``.
+
+        It holds at least as often as the intervals of means do, wherever the margin is in the set.
+        """
+        return self.low.interval[0], self.high.interval[1]
+
+    def __repr__(self) -> str:
+        def shown(margin: Mapping[str, float]) -> str:
+            return first_few([f"{level} {mass:.3g}" for level, mass in margin.items()])
+
+        return (
+            f"MeanOverMargins: {self.low.value:.4g} to {self.high.value:.4g}, with sampling error "
+            f"{self.interval[0]:.4g} to {self.interval[1]:.4g}\n"
+            f"  lowest: {self.low} at {shown(self.lowest)}\n"
+            f"  highest: {self.high} at {shown(self.highest)}\n"
+            f"  at the target that was given: {self.centre}"
+        )
+
+
+@shows_options(SolverOptions)
+def bound_over_margins(
+    pool: Pool,
+    bias: Bias,
+    target: Target,
+    values: npt.ArrayLike,
+    *,
+    within: float | Mapping[Any, float | tuple[float, float]],
+    level: float = 0.95,
+    rng: Randomness = 0,
+    **options: Unpack[SolverOptions],
+) -> MeanOverMargins:
+    """Bound a target mean when the target's margin is known up to a set only.
+
+    With a `Strata` part the mean is Σ_c p_c m_c/Σ_c p_c over the strata c with images, m_c the
+    weighted mean within stratum c, which does not depend on p. Its smallest and largest value over
+    all p with low_c ≤ p_c ≤ high_c, Σ_c p_c = 1, is a linear-fractional programme, solved exactly
+    (Charnes & Cooper 1962); it is linear where every stratum has images. At each end the pool is
+    weighed again, for the standard error there.
+
+    Parameters
+    ----------
+    pool, bias : as for `unskew.debias`; the model needs a `Strata` part.
+    target : one margin, or one joint table; its ``n`` or ``stderr`` is not used at the ends,
+        because the set takes their place.
+    values : (n,) h_i, finite, in the order of the pool.
+    within : how far every mass may be from that of the target (0.05: ±0.05, within 0 and 1); or for
+        single levels, by name, such a distance or their smallest and largest mass. Levels that are
+        not named keep their mass. Of a joint table a level is written ``"old × f"``.
+    level : coverage of the intervals.
+    rng : as for `unskew.debias`.
+    **options
+
+    Examples
+    --------
+    >>> import unskew
+    >>> pool = unskew.Pool.from_arrays(["a", "a", "a", "b"], label=["cat", "cat", "dog", "dog"])
+    >>> target = unskew.Target.margins({"label": {"cat": 0.8, "dog": 0.2}})
+    >>> bounds = unskew.bound_over_margins(
+    ...     pool, unskew.bias.Strata("label"), target, [1, 1, 0, 0], within=0.05
+    ... )
+    >>> round(bounds.low.value, 12), round(bounds.high.value, 12)
+    (0.75, 0.85)
+    """
+    value_n = check_values(values, len(pool))
+    seed = seed_of(rng)
+    fact = _only_fact(target)
+    low_c, high_c = _read_set(fact, within)
+    inside = _at(target, fact, _inner_point(low_c, high_c))
+    weights = debias(pool, bias, inside, rng=seed, **options)
+    mean_c, covered_c = _stratum_means(weights, fact, value_n)
+    _check_covered(target, fact, high_c, covered_c)
+    ends = [_extreme(sign * mean_c, covered_c, low_c, high_c) for sign in (1.0, -1.0)]
+    targets = [target, *(_at(target, fact, mass_c) for mass_c in ends)]
+    centre, low, high = (
+        debias(pool, bias, own, rng=seed, **options).mean(value_n, level=level) for own in targets
+    )
+    names = _level_names(fact)
+    margins = [dict(zip(names, mass_c.tolist(), strict=True)) for mass_c in ends]
+    bounds = dict(zip(names, zip(low_c.tolist(), high_c.tolist(), strict=True), strict=True))
+    return MeanOverMargins(low, high, centre, margins[0], margins[1], bounds)
+
+
+def _only_fact(target: object) -> Distribution:
+    """Return the one distribution of a target; refuse others, whose mean is not linear in it."""
+    if isinstance(target, Target) and len(target.facts) == 1:
+        return target.facts[0]
+    raise ConfigError(
+        "a set of margins is around a target of one margin or one joint table (Target.margins, "
+        "Target.table): several margins are raked, which is not linear in them, and samples have "
+        f"no masses. Got {target!r:.200}.",
+        option="target",
+    )
+
+
+def _level_names(fact: Distribution) -> list[str]:
+    return [" × ".join(cell) for cell in fact.cells]
+
+
+def _read_set(fact: Distribution, within: Any) -> tuple[Floats, Floats]:
+    """Return (C,) the smallest and largest masses; refuse a set without a margin in it."""
+    mass_c = np.array(fact.mass)
+    names = _level_names(fact)
+    if not isinstance(within, Mapping):
+        within = dict.fromkeys(names, within)
+    low_c, high_c = mass_c.copy(), mass_c.copy()
+    for level, reach in within.items():
+        name = level_text(level)
+        if name not in names:
+            raise ConfigError(
+                f"within names {name!r}, which is no level of {fact.name}; it has "
+                f"{first_few(names, 12)}.{did_you_mean(name, names)}",
+                option="within",
+                level=name,
+                allowed=names,
+            )
+        at = names.index(name)
+        low_c[at], high_c[at] = _read_reach(name, reach, float(mass_c[at]))
+    if low_c.sum() > 1.0 + _ROUNDING or high_c.sum() < 1.0 - _ROUNDING:
+        raise ConfigError(
+            "no margin is within these bounds: masses sum to 1, but the smallest sum to "
+            f"{low_c.sum():.6g} and the largest to {high_c.sum():.6g}. Levels that within does not "
+            "name keep their mass.",
+            option="within",
+            value=[float(low_c.sum()), float(high_c.sum())],
+        )
+    return low_c, high_c
+
+
+def _read_reach(name: str, reach: Any, mass: float) -> tuple[float, float]:
+    try:
+        low, high = (
+            (float(reach[0]), float(reach[1]))
+            if isinstance(reach, list | tuple) and len(reach) == 2
+            else (max(mass - float(reach), 0.0), min(mass + float(reach), 1.0))
+        )
+    except (TypeError, ValueError):
+        low, high = 1.0, 0.0
+    if not 0.0 <= low <= high <= 1.0:
+        raise wrong_option(
+            f"within gives a distance of 0 or more, or the smallest and largest mass (of {name})",
+            within=reach,
+        )
+    return low, high
+
+
+def _inner_point(low_c: Floats, high_c: Floats) -> Floats:
+    """Return the margin at the same fraction of the way from low to high in every level."""
+    room = float((high_c - low_c).sum())
+    share = (1.0 - float(low_c.sum())) / room if room > 0.0 else 0.0
+    mass_c = low_c + np.clip(share, 0.0, 1.0) * (high_c - low_c)
+    return np.asarray(mass_c / mass_c.sum())
+
+
+def _at(target: Target, fact: Distribution, mass_c: Floats) -> Target:
+    """Return the same target with other masses, taken as exact."""
+    exact = Distribution(fact.by, fact.cells, tuple(mass_c.tolist()))
+    return replace(target, facts=(exact,))
+
+
+def _stratum_means(weights: Weights, fact: Distribution, value_n: Floats) -> tuple[Floats, Bools]:
+    """Return (C,) the weighted mean in every level of the margin, and which have images."""
+    assert weights.estimation is not None
+    fitted = weights.estimation.fitted.strata
+    if fitted is None or fitted.target.by != fact.by:
+        raise ConfigError(
+            "a set of margins needs a bias model with Strata over the same attributes, "
+            f"Strata({list(fact.by)}): the weights of others do not follow the margin.",
+            option="bias",
+            columns=list(fact.by),
+        )
+    strata = fitted.target
+    index = {cell: at for at, cell in enumerate(fact.cells)}
+    level_c = np.array([index.get(cell, -1) for cell in strata.strata])
+    level_n = np.where(strata.code >= 0, level_c[strata.code], -1)
+    kept_n = (level_n >= 0) & (weights.weight > 0)
+    size = len(fact.cells)
+    mass_l = np.bincount(level_n[kept_n], weights.weight[kept_n], size)
+    total_l = np.bincount(level_n[kept_n], (weights.weight * value_n)[kept_n], size)
+    return np.divide(total_l, mass_l, out=np.zeros(size), where=mass_l > 0), mass_l > 0
+
+
+def _check_covered(target: Target, fact: Distribution, high_c: Floats, covered_c: Bools) -> None:
+    """Refuse mass that the set allows where no source has images, unless it may be restricted."""
+    empty = [_level_names(fact)[at] for at in np.flatnonzero(~covered_c & (high_c > 0))]
+    if empty and target.uncovered != "restrict":
+        raise CoverageError(
+            f"the set allows {fact.name} = {first_few(empty)} a mass, but no source has images of "
+            "it. Collect some, or pass uncovered='restrict' to the target.",
+            levels=empty,
+        )
+
+
+def _extreme(cost_c: Floats, covered_c: Bools, low_c: Floats, high_c: Floats) -> Floats:
+    """Return the margin p in the set that minimises Σ_covered p_c cost_c/Σ_covered p_c.
+
+    With y = t p and t = 1/Σ_covered p_c it is a linear programme in (y, t): Σ_covered y_c = 1,
+    Σ y_c = t, low_c t ≤ y_c ≤ high_c t.
+    """
+    import scipy.optimize
+
+    size = cost_c.size
+    used_c = covered_c.astype(np.float64)
+    bounds_rows = np.vstack(
+        [
+            np.column_stack([np.eye(size), -high_c]),
+            np.column_stack([-np.eye(size), low_c]),
+        ]
+    )
+    sums = np.vstack([np.append(used_c, 0.0), np.append(np.ones(size), -1.0)])
+    solved = scipy.optimize.linprog(
+        np.append(np.where(covered_c, cost_c, 0.0), 0.0),
+        A_ub=bounds_rows,
+        b_ub=np.zeros(2 * size),
+        A_eq=sums,
+        b_eq=[1.0, 0.0],
+        bounds=(0.0, None),
+        method="highs",
+    )
+    if solved.x is None:
+        raise CoverageError("no margin in the set has mass where a source has images.")
+    mass_c = np.clip(solved.x[:-1] / solved.x[-1], low_c, high_c)
+    return np.asarray(mass_c / mass_c.sum())
