@@ -189,3 +189,25 @@ def test_distances_obey_the_triangle_inequality(pool: Pool) -> None:
         direct = three.distance(one, other)
         # Rounding of sums of 800 numbers.
         assert direct <= three.distance(one, middle) + three.distance(middle, other) + 1e-12
+
+
+def test_sources_are_compared_where_a_stratum_has_no_mass() -> None:
+    """A stratum of mass 0 counts as if its images were not there, wherever it is in the order."""
+    rng = np.random.default_rng(0)
+    label = np.repeat(["cat", "dog", "fox"], 60)
+    source = np.tile(["a", "b"], 90)
+    z = rng.normal(size=180)
+    kept = label != "dog"
+    target = Target.margins({"label": {"cat": 0.5, "dog": 0.0, "fox": 0.5}})
+    without = Target.margins({"label": {"cat": 0.5, "fox": 0.5}})
+    estimates = [
+        unskew.debias(Pool.from_arrays(source[rows], label=label[rows]), Strata("label"), own).mean(
+            z[rows]
+        )
+        for rows, own in ((np.full(180, True), target), (kept, without))
+    ]
+    for name in ("a", "b"):
+        one, other = (estimate.by_source[name] for estimate in estimates)
+        # Rounding of sums of 180 numbers.
+        assert one.value == pytest.approx(other.value, abs=1e-12)
+        assert one.stderr == pytest.approx(other.stderr, rel=1e-9)

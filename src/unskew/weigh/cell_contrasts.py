@@ -33,6 +33,8 @@ def contrast_cells(rows: SourceRows, cell_n: Ints) -> Contrasts:
     A source with a single unit in a cell does not show how much units differ, and is not compared
     there; one with a few shows it badly, and is lent the spread of the others (`_steadied`).
     """
+    # A stratum without mass has no row, and no cell.
+    cell_n = np.unique(cell_n, return_inverse=True)[1]
     n_cells, n_sources = int(cell_n.max()) + 1, rows.n_sources
     pair_n = cell_n * n_sources + rows.source
     size = n_cells * n_sources
