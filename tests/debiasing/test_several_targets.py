@@ -10,7 +10,7 @@ import pytest
 import unskew
 from raising import refused
 from unskew import CoverageError, DataError, Pool, Target
-from unskew.bias import Product, SoftBox, Strata, Tilt
+from unskew.bias import Product, Strata, Tilt
 
 CITY = Target.margins({"label": {"cat": 0.8, "dog": 0.2}})
 FARM = Target.margins({"label": {"cat": 0.4, "dog": 0.6}})
@@ -62,25 +62,6 @@ def test_each_target_has_the_weights_and_means_of_that_target_alone_in_any_order
     assert one.difference == other.difference
 
 
-def test_a_model_that_does_not_depend_on_the_target_is_fitted_once(
-    pool: Pool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from unskew.bias import fitting
-
-    fits = []
-    fit_parts = fitting.fit_parts
-    monkeypatch.setattr(
-        fitting, "fit_parts", lambda *args, **rest: fits.append(1) or fit_parts(*args, **rest)
-    )
-    with pytest.warns(unskew.UnskewWarning, match="cannot use"):
-        both = unskew.debias_targets(pool, SoftBox(["z"]), {"city": CITY, "farm": FARM})
-    assert len(fits) == 1
-    assert both.distance("city", "farm") == 0.0
-    assert both.mean(pool.frame["z"]).difference.value == 0.0
-    for name, target in {"city": CITY, "farm": FARM}.items():
-        assert both.weights[name].estimation.fitted.target is target
-
-
 def test_the_range_and_the_distance_follow_from_the_weights(pool: Pool) -> None:
     both = unskew.debias_targets(pool, Strata("label"), {"city": CITY, "farm": FARM})
     z, cat = pool.frame["z"].to_numpy(), (pool.frame["label"] == "cat").to_numpy()
@@ -96,62 +77,6 @@ def test_the_range_and_the_distance_follow_from_the_weights(pool: Pool) -> None:
         both.distance("city", "frm")
     frame = both.to_frame()
     np.testing.assert_array_equal(frame["farm"], both.weights["farm"].weight)
-
-
-def test_the_difference_has_the_error_of_post_stratified_means_of_the_same_images(
-    pool: Pool,
-) -> None:
-    z, cat = pool.frame["z"].to_numpy(), (pool.frame["label"] == "cat").to_numpy()
-    means = unskew.debias_targets(pool, Strata("label"), {"city": CITY, "farm": FARM}).mean(z)
-    spread = [z[own].var(ddof=1) / own.sum() for own in (cat, ~cat)]
-    # Δp = ±0.4 in both strata; leverages of 1/N change it in the fourth digit.
-    assert means.difference.stderr == pytest.approx(0.4 * np.sqrt(sum(spread)), rel=1e-3)
-    apart = [means.estimates[name].stderr for name in ("city", "farm")]
-    assert means.difference.stderr < 0.8 * np.hypot(*apart)
-    assert means.hangs_on_target
-
-
-def test_a_survey_behind_one_target_adds_its_error_to_the_difference(pool: Pool) -> None:
-    exact = Target.margins({"label": {"cat": 0.7, "dog": 0.3}})
-    z = pool.frame["z"].to_numpy()
-    weighed = unskew.debias_targets(
-        pool, Strata("label"), {"city": CITY, "exact": exact, "surveyed": SURVEYED}
-    )
-    of_exact = weighed.difference("city", "exact", z)
-    of_survey = weighed.difference("city", "surveyed", z)
-    margin = weighed.weights["surveyed"].mean(z).stderr ** 2
-    margin -= weighed.weights["exact"].mean(z).stderr ** 2
-    assert of_survey.stderr**2 - of_exact.stderr**2 == pytest.approx(margin, rel=0.02)
-
-
-def test_copies_within_a_group_change_no_error_of_the_difference(pool: Pool) -> None:
-    frame = pool.frame.drop(columns="id")
-    doubled = Pool.from_frame(
-        frame.loc[np.repeat(frame.index, 2)]
-        .assign(group=np.repeat(np.arange(800), 2))
-        .reset_index(drop=True)
-    )
-    targets = {"city": CITY, "farm": FARM}
-    one = unskew.debias_targets(pool, Strata("label"), targets).mean(frame["z"].to_numpy())
-    two = unskew.debias_targets(doubled, Strata("label"), targets)
-    both = two.mean(doubled.frame["z"].to_numpy())
-    # Every image twice in a group of its own says nothing more.
-    assert both.difference.stderr == pytest.approx(one.difference.stderr, rel=1e-9)
-
-
-@pytest.mark.slow
-def test_the_interval_of_the_difference_covers() -> None:
-    """200 draws of the pool: 95% ± 3 standard errors of a share (1.5 points) contain the truth."""
-    truth, hits = 0.4 * 1.0, 0
-    for seed in range(200):
-        rng = np.random.default_rng(seed)
-        cat = rng.random(120) < 0.5
-        z = rng.normal(cat, 1.0)
-        drawn = Pool.from_arrays(["a"] * 120, label=np.where(cat, "cat", "dog"))
-        means = unskew.debias_targets(drawn, Strata("label"), {"city": CITY, "farm": FARM})
-        low, high = means.difference("city", "farm", z).interval
-        hits += low <= truth <= high
-    assert 0.90 <= hits / 200 <= 0.995
 
 
 def test_all_targets_that_are_not_identifiable_are_named(pool: Pool) -> None:

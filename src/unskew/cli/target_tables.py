@@ -19,7 +19,7 @@ from unskew.cli.terminal import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unskew.report.summary.targets_record import OutcomeByTarget, TargetsPanel
+    from unskew.report.summary.outcome_record import OutcomeByTarget, TargetsPanel
     from unskew.runs.evaluate import EvaluationsByTarget
 
 _WORD = {"ok": "yes", "weak": "yes, weakly", "no": "NO"}

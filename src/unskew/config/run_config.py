@@ -336,7 +336,9 @@ def _checked(
         problems += feature_problems(settings["represent"].get("features"), positions)
     if check_paths:
         problems += path_problems(settings, start)
-    tables = {("targets", name): table for name, table in sections.get("targets", {}).items()}
+    tables: dict[KeyPath, TargetSection] = {
+        ("targets", name): table for name, table in sections.get("targets", {}).items()
+    }
     if sections.get("target") is not None:
         tables |= {("target",): sections["target"]}
     for path, table in tables.items():

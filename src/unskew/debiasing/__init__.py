@@ -9,6 +9,7 @@
 - ``pool_weights``: bias -> solve -> weigh in one call, for a pool and for each of its splits.
 - ``several_targets``: weights for several targets, the worst case, and what hangs on the choice:
   `debias_targets`.
+- ``target_difference``: the difference of a mean between two targets, from the same images.
 - ``train_fit``: the bias model as fitted on train, applied to the images of another split.
 - ``unused_masses``: targets whose masses of strata the bias model cannot use.
 """

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.debiasing.pool_weights import debias
+from unskew.debiasing.target_difference import difference_of_means
 from unskew.debiasing.unused_masses import check_unused, ignores_masses
 from unskew.errors import (
     ConfigError,
@@ -23,7 +24,6 @@ from unskew.records import Estimate, Pool, Target, Weights
 from unskew.records.arrays import Randomness, seed_of
 from unskew.solve.options import SolverOptions, shows_options
 from unskew.weigh.sampling_units import check_level, check_order, check_values
-from unskew.weigh.target_difference import difference_of_means
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -170,7 +170,7 @@ class WeightsByTarget:
 
 def total_variation(first: Weights, second: Weights) -> float:
     """Compute ½ Σ_i |π_i − π'_i| of weights of the same images."""
-    return 0.5 * float(np.abs(first.weight - second.weight).sum())
+    return min(0.5 * float(np.abs(first.weight - second.weight).sum()), 1.0)
 
 
 def compare_means(

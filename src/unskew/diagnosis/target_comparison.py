@@ -12,6 +12,12 @@ from unskew.diagnosis.outcomes import find_outcomes
 from unskew.diagnosis.pool_diagnostics import can_estimate_means
 from unskew.errors import UnskewError
 from unskew.records import Diagnostics, Estimate, Pool, Target, Weights
+from unskew.report.summary.outcome_record import (
+    MeanOnTarget,
+    OutcomeByTarget,
+    TargetRow,
+    TargetsPanel,
+)
 from unskew.report.summary.plain import plain_value, rounded
 from unskew.report.summary.privacy import (
     listed,
@@ -23,12 +29,6 @@ from unskew.report.summary.privacy import (
 from unskew.report.summary.record import Privacy, SplitRow, Summary
 from unskew.report.summary.source_table import tabulate_splits
 from unskew.report.summary.stratum_table import hidden_names, tabulate_strata
-from unskew.report.summary.targets_record import (
-    MeanOnTarget,
-    OutcomeByTarget,
-    TargetRow,
-    TargetsPanel,
-)
 from unskew.report.summary.weighted_pool import (
     WeightedPool,
     pair_with_weights,

@@ -184,8 +184,9 @@ def describe_origin(inputs: Inputs, command: str | None) -> dict[str, Any]:
     """Collect what is needed to compute the same results again."""
     config = inputs.config
     fingerprints: dict[str, Any] = {"pool": fingerprint_pool(inputs.pool)}
-    for name, target in (inputs.targets or {"": inputs.target}).items():
-        if target is not None and isinstance(target.reference, Pool):
+    targets = inputs.targets or ({} if inputs.target is None else {"": inputs.target})
+    for name, target in targets.items():
+        if isinstance(target.reference, Pool):
             fingerprints[f"target sample {name}".rstrip()] = fingerprint_pool(target.reference)
     files = {key: path for key, path in config.inputs.items() if path.is_file()}
     fingerprints["files"] = {key: fingerprint_file(path) for key, path in files.items()}

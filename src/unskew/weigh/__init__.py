@@ -41,7 +41,6 @@
   joint error of all.
 - ``tail_verdict``: whether the draw has shown enough of the target: a verdict on the weights
   themselves.
-- ``target_difference``: the difference of a mean between two targets, from the same images.
 - ``target_predictions``: the target's mean of an outcome model's predictions, and what it rests on.
 - ``stratified_spread``: the spread within strata, and what a stratum with a few images hides of
   it.

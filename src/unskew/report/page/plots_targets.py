@@ -33,8 +33,7 @@ from unskew.report.page.tables import (
     show_share,
     table,
 )
-from unskew.report.summary.record import Number, TargetsPanel
-from unskew.report.summary.targets_record import MeanOnTarget, OutcomeByTarget
+from unskew.report.summary.record import MeanOnTarget, Number, OutcomeByTarget, TargetsPanel
 
 _VERDICTS = {"ok": "can be reached", "weak": "with care", "no": "cannot be reached"}
 

@@ -7,8 +7,8 @@
   by level.
 - ``forecast_panel``: a forecast, as `forecast.json` holds it, becomes a panel of the page.
 - ``gallery``: which images are worth looking at, and their thumbnails.
-- ``outcome_record``: a target mean on the page, with what each source says of it: a part of
-  `report.json`.
+- ``outcome_record``: a target mean on the page, with what each source says of it, and on each of
+  several targets: a part of `report.json`.
 - ``outcomes_panel``: target means with what each source says of them: which interval heads, and
   why, in words.
 - ``plain``: a record as plain values and back: what `report.json` holds.
@@ -20,7 +20,6 @@
 - ``stratum_table``: the strata of the target: how much of it each is, how much of the pool, and
   who sees it.
 - ``summarize``: a pool and its weights → the summary of a page.
-- ``targets_record``: what a page shows of several targets: a part of `report.json`.
 - ``verdict_words``: the verdict with its reasons and next steps, and how the weights were
   adjusted.
 - ``weighted_pool``: a pool joined to its weights by id, and its columns with what the target says

@@ -12,10 +12,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from unskew.report.summary.outcome_record import MeanOnTarget as MeanOnTarget
 from unskew.report.summary.outcome_record import Number as Number
+from unskew.report.summary.outcome_record import OutcomeByTarget as OutcomeByTarget
 from unskew.report.summary.outcome_record import OutcomePanel as OutcomePanel
 from unskew.report.summary.outcome_record import OutcomeSource as OutcomeSource
-from unskew.report.summary.targets_record import TargetsPanel as TargetsPanel
+from unskew.report.summary.outcome_record import TargetsPanel as TargetsPanel
 
 Privacy = Literal["full", "aggregate"]
 
