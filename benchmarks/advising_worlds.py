@@ -108,7 +108,9 @@ def strata(
     def target(rng: Rng, n: int) -> Target:
         shares = rng.multinomial(survey, mass) if survey else mass
         known_mass = dict(zip(labels.tolist(), shares.tolist(), strict=True))
-        return Target.margins({"label": {"mass": known_mass, "n": survey} if survey else known_mass})
+        return Target.margins(
+            {"label": {"mass": known_mass, "n": survey} if survey else known_mass}
+        )
 
     return World(
         f"Strata, {len(sizes)} sources" + (f", survey of {survey}" if survey else ""),
@@ -173,10 +175,7 @@ WORLDS = (
         {"north": 400, "south": 60},
     ),
     strata(
-        {
-            f"s{k}": np.roll(np.array([0.4, 0.2, 0.14, 0.1, 0.08, 0.08]), k % 4)
-            for k in range(8)
-        },
+        {f"s{k}": np.roll(np.array([0.4, 0.2, 0.14, 0.1, 0.08, 0.08]), k % 4) for k in range(8)},
         np.array([0.05, 0.1, 0.15, 0.2, 0.2, 0.3]),
         {f"s{k}": 160 - 18 * k for k in range(8)},
     ),

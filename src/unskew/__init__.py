@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from unskew.config.run_config import RunConfig, read_config
     from unskew.debiasing.outcome_model import OutcomePredictions, predict_outcome
     from unskew.debiasing.pool_weights import SplitPart, SplitWeights, debias, weigh_splits
+    from unskew.diagnosis.advice import advise_collection
+    from unskew.diagnosis.advice_record import Advice, CollectOption, Goal, MissingLink
     from unskew.diagnosis.pool_diagnostics import diagnose
     from unskew.diagnosis.report import write_report
     from unskew.errors import (
@@ -76,11 +78,13 @@ if TYPE_CHECKING:
     from unskew.weigh.weights_table import read_weights_table, write_weights_table
 
 __all__ = [
+    "Advice",
     "Agreement",
     "BiasChoice",
     "Bootstrap",
     "Calibration",
     "Check",
+    "CollectOption",
     "ConfigError",
     "ConvergenceError",
     "CoverageError",
@@ -95,12 +99,14 @@ __all__ = [
     "FeatureCheck",
     "FitCheck",
     "Forecast",
+    "Goal",
     "ImageError",
     "Images",
     "Inputs",
     "InvalidConfigError",
     "JointCheck",
     "LabelShift",
+    "MissingLink",
     "OutcomeMean",
     "OutcomePredictions",
     "OutcomeRange",
@@ -134,6 +140,7 @@ __all__ = [
     "Weights",
     "WithoutSource",
     "__version__",
+    "advise_collection",
     "bias",
     "bound_weights_mean",
     "calibrate_weights",
@@ -180,6 +187,8 @@ _NAMES = {
     "config.run_config": ("RunConfig", "read_config"),
     "debiasing.outcome_model": ("OutcomePredictions", "predict_outcome"),
     "debiasing.pool_weights": ("SplitPart", "SplitWeights", "debias", "weigh_splits"),
+    "diagnosis.advice": ("advise_collection",),
+    "diagnosis.advice_record": ("Advice", "CollectOption", "Goal", "MissingLink"),
     "diagnosis.pool_diagnostics": ("diagnose",),
     "diagnosis.report": ("write_report",),
     "errors": (

@@ -43,7 +43,7 @@ from unskew.weigh.stratified_spread import stratified_variance
 if TYPE_CHECKING:
     from unskew.records import Weights
 
-Kind = Literal["source", "sample", "stratum", "class", "target"]
+Kind = Literal["source", "sample", "stratum", "class", "target", "every"]
 
 # Rows of the fit that stand for all of them: the sums of a prediction are averages.
 MOST_ROWS = 20_000
@@ -59,18 +59,18 @@ class Collectable:
     ----------
     kind : "source" (drawn as that source draws), "sample" (more of the target's sample, which is
         left out of training), "stratum" (of one stratum, by the sources that have it), "class" (of
-        one class, drawn from the target), "target" (drawn from the target).
+        one class, drawn from the target), "target" (drawn from the target), "every" (all sources
+        and the target's sample, in proportion).
     name : of the source, stratum or class.
     rate_ck : (C, K) what one image adds to n'_ck/n_ck; None for a new source.
-    law_r : (R,) the law of a new source over the rows of the pool, sum 1; None for others.
-    law_all_r : (R,) the same over all rows of the fit.
+    law_r : (R,) the law of a new source over the rows, sum 1; None for others. There is none
+        beside a sample of the target.
     """
 
     kind: Kind
     name: str
     rate_ck: Floats | None = field(default=None, repr=False)
     law_r: Floats | None = field(default=None, repr=False)
-    law_all_r: Floats | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,15 +121,15 @@ class ExpectedProblem:
             [add_by_code(self.cell_r, counted_rk[:, k], self.n_cells) for k in range(n_sources)]
         )
 
-    def expected_counts(
-        self, plan: Mapping[Collectable, float]
-    ) -> tuple[Floats, Floats]:
+    def expected_counts(self, plan: Mapping[Collectable, float]) -> tuple[Floats, Floats]:
         """Return (R, L) M and N: all expected images, and those kept in training."""
         rate_ck = np.ones((self.n_cells, self.q_rk.shape[1]))
-        new = [(kind, images) for kind, images in plan.items() if kind.rate_ck is None]
+        new = []
         for kind, images in plan.items():
             if kind.rate_ck is not None:
                 rate_ck = rate_ck + images * kind.rate_ck
+            elif kind.law_r is not None:
+                new.append(images * kind.law_r)
         every_rk = self.count_r[:, None] * self.q_rk * rate_ck[self.cell_r]
         kept_rk = every_rk
         if not self.kept_k.all():
@@ -140,9 +140,8 @@ class ExpectedProblem:
             kept_rk = kept_rk * scale_r[:, None]
         if not new:
             return every_rk, kept_rk
-        every = [images * _law(kind.law_all_r) for kind, images in new]
-        kept = [images * _law(kind.law_r) for kind, images in new]
-        return np.column_stack([every_rk, *every]), np.column_stack([kept_rk, *kept])
+        every_rl = np.column_stack([every_rk, *new])
+        return every_rl, every_rl
 
     def variances(self, plan: Mapping[Collectable, float]) -> Floats:
         """Compute (H,) the expected variance of each target mean once the plan is collected."""
@@ -187,9 +186,7 @@ class ExpectedProblem:
         # Sampling noise can make a sum of differences negative; a variance is not.
         return np.asarray(np.maximum(direct_h - curved_h - 2.0 * cross_h, 0.1 * direct_h))
 
-    def _pulled(
-        self, profile: Profile, pull_rh: Floats, share_rl: Floats
-    ) -> tuple[Floats, Floats]:
+    def _pulled(self, profile: Profile, pull_rh: Floats, share_rl: Floats) -> tuple[Floats, Floats]:
         """Compute (C, L, H) Σ_i b_ih s_il and (P, H) Σ_i b_ih Σ_l s_il J_il."""
         n_outcomes = pull_rh.shape[1]
         g_clh = np.zeros((self.n_cells, share_rl.shape[1], n_outcomes))
@@ -216,6 +213,15 @@ class ExpectedProblem:
             design=every_rl.sum(axis=1),
         )
 
+    def never_selected(self, kind: Collectable) -> float:
+        """Return the target mass of images like which none would be collected."""
+        law_r = (
+            kind.law_r
+            if kind.rate_ck is None
+            else (self.q_rk * self.kept_k * kind.rate_ck[self.cell_r]).sum(axis=1)
+        )
+        return 1.0 if law_r is None else float(self.weight_r[law_r == 0.0].sum())
+
     def effective_size(self, plan: Mapping[Collectable, float]) -> float:
         """Compute the expected effective number of images, 1/Σ_i π_i²/S_i, S = N/d."""
         return self.ess * self._squares({}) / self._squares(plan)
@@ -236,9 +242,7 @@ class ExpectedProblem:
     def heaviest(self, plan: Mapping[Collectable, float]) -> float:
         """Compute what the heaviest image would add to Σ_j w_j²."""
         weight_r, grown_r = self._weights(plan)
-        return float(
-            weight_r.max() ** 2 / np.sum(self.inflate_r * weight_r * weight_r * grown_r)
-        )
+        return float(weight_r.max() ** 2 / np.sum(self.inflate_r * weight_r * weight_r * grown_r))
 
     def link_error(self, plan: Mapping[Collectable, float]) -> float:
         """Compute the target mass that errors of the normalizers would move, summed over strata."""
@@ -249,8 +253,9 @@ class ExpectedProblem:
             present = np.flatnonzero(size_l > 0)
             if present.size < 2:
                 continue
-            moved += _moved(every_rl[np.ix_(at, present)], kept_rl[np.ix_(at, present)],
-                            self.weight_r[at])
+            moved += _moved(
+                every_rl[np.ix_(at, present)], kept_rl[np.ix_(at, present)], self.weight_r[at]
+            )
         return min(moved, 1.0)
 
 
@@ -264,11 +269,6 @@ def _moved(every_bl: Floats, kept_bl: Floats, weight_b: Floats) -> float:
     share_bl = kept_bl / np.maximum(kept_bl.sum(axis=1, keepdims=True), 1e-300)
     root_lj = covariance_root(laplacian_ll, size_l)
     return expected_move(lambda: iter([(share_bl, weight_b)]), root_lj).moved
-
-
-def _law(law_r: Floats | None) -> Floats:
-    assert law_r is not None
-    return law_r
 
 
 def _rows_of_cells(cell_r: Ints, n_cells: int) -> Iterator[Ints]:
@@ -384,6 +384,8 @@ def _represent(rows: EstimatedRows, most: int) -> tuple[Ints, Floats]:
     shuffled = np.random.default_rng(0).permutation(n_rows)
     order = shuffled[np.argsort(key_r[shuffled], kind="stable")]
     _, start, size = np.unique(key_r[order], return_index=True, return_counts=True)
-    keep = np.minimum(size, np.maximum(np.ceil(size * most / n_rows), _FEWEST_ROWS)).astype(np.int64)
+    keep = np.minimum(size, np.maximum(np.ceil(size * most / n_rows), _FEWEST_ROWS)).astype(
+        np.int64
+    )
     at = np.concatenate([order[s : s + k] for s, k in zip(start, keep, strict=True)])
     return at, np.repeat(size / keep, keep)
