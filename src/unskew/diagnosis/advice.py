@@ -14,7 +14,7 @@ import numpy.typing as npt
 from unskew.debiasing.pool_weights import debias
 from unskew.diagnosis.advice_record import Advice, Goal
 from unskew.diagnosis.collectables import list_collectables
-from unskew.diagnosis.collection_search import SAVING, CollectionSearch
+from unskew.diagnosis.collection_search import MOST_KINDS, SAVING, CollectionSearch
 from unskew.diagnosis.expected_problem import (
     MOST_ROWS,
     Collectable,
@@ -34,6 +34,7 @@ from unskew.errors import (
 )
 from unskew.records import Floats, Pool, Target, Weights
 from unskew.records.arrays import Randomness
+from unskew.report.summary.privacy import SMALLEST_CELL
 from unskew.report.summary.weighted_pool import pair_with_weights
 from unskew.solve.link_error import LINK_ERROR_LIMIT
 from unskew.solve.options import SolverOptions
@@ -41,6 +42,11 @@ from unskew.weigh.uncertainty import weighted_mean
 
 if TYPE_CHECKING:
     from unskew.bias.base import Bias
+    from unskew.report.summary.weighted_pool import WeightedPool
+
+# For a page: so many rows represent all, and so many kinds of images are worked out.
+_QUICK_ROWS = 2_000
+_QUICK_KINDS = 6
 
 
 def advise_collection(
@@ -66,8 +72,8 @@ def advise_collection(
     Parameters
     ----------
     pool, bias, target : as for `unskew.debias`.
-    stderr : the wanted standard error of every outcome's target mean. Default, where nothing else
-        is wanted either: half of the largest today.
+    stderr : the wanted standard error of every outcome's target mean. Default, where outcomes are
+        named or nothing else is wanted: half of today's, each its own.
     outcomes : names of columns, or (n,) values by name, in the order of the pool; default: those
         that a report shows.
     ess : the wanted effective number of images or, up to 1, share of all images.
@@ -150,8 +156,8 @@ def advise_from_weights(
     overlap: float | bool | None = None,
     cost: Mapping[str, float] | None = None,
     known: Mapping[str, float] | None = None,
-    most_rows: int = MOST_ROWS,
-    mixed: bool = True,
+    private: bool = False,
+    quick: bool = False,
     cover_all: bool = False,
 ) -> Advice:
     """Do what `advise_collection` does from weights that are solved.
@@ -162,8 +168,8 @@ def advise_from_weights(
     weights : from `unskew.debias`.
     stderr, outcomes, ess, overlap, cost : as for `advise_collection`.
     known : standard errors of outcomes that were computed already.
-    most_rows : rows of the fit that represent all.
-    mixed : look for the cheapest mix, too.
+    private : leave out outcomes, strata and classes that fewer than ten images have.
+    quick : the few most effective kinds by themselves, from fewer rows: some tenths of a second.
     cover_all : the target includes the strata that no source has, which are to be collected first.
     """
     if weights.estimation is None:
@@ -173,24 +179,28 @@ def advise_from_weights(
         )
     values, error_of = {}, {}
     if stderr is not None or outcomes is not None or (ess is None and overlap is None):
-        values, error_of = _outcomes(pool, weights, outcomes, known or {})
-        if stderr is None and error_of:
-            stderr = max(error_of.values()) / 2
-    problem = expect_problem(weights, values, error_of, most_rows)
-    kinds = list_collectables(weights, problem)
-    costs = _costs(kinds, cost or {})
-    lacking = _uncovered(weights, values, stderr) if cover_all else {}
-    if lacking and stderr is not None:
-        # Half of the variance is what the strata without images take.
-        stderr = stderr / math.sqrt(2.0) / max(1.0 - sum(_masses(weights).values()), 1e-9)
-    goals = [
-        *_error_goals(problem, list(values), error_of, stderr),
-        *_other_goals(weights, problem, ess, overlap),
+        weighed = pair_with_weights(pool, weights, private=private)
+        values, error_of = _outcomes(weighed, outcomes, known or {})
+    level_of = {name: error / 2 if stderr is None else stderr for name, error in error_of.items()}
+    problem = expect_problem(weights, values, error_of, _QUICK_ROWS if quick else MOST_ROWS)
+    kinds = [
+        kind for kind in list_collectables(weights, problem) if not (private and _is_small(kind))
     ]
-    search = CollectionSearch(problem, tuple(goals), float(problem.size_ck.sum()))
-    advice = Advice(
-        weights.names, len(pool), search.goals, uncovered=lacking, notes=_notes(weights, lacking)
+    costs = _costs(kinds, cost or {})
+    lacking: dict[str, int] = {}
+    if cover_all:
+        lacking = _uncovered(weights, values, level_of)
+        # Half of the variance is what the strata without images take.
+        covered = max(1.0 - sum(_masses(weights).values()), 1e-9)
+        level_of = {name: level / math.sqrt(2.0) / covered for name, level in level_of.items()}
+    goals = (
+        *_error_goals(problem, error_of, level_of),
+        *_other_goals(weights, problem, ess, overlap),
     )
+    n = float(problem.size_ck.sum())
+    search = CollectionSearch(problem, goals, n, most=_QUICK_KINDS if quick else MOST_KINDS)
+    notes = _notes(weights, lacking, without_goal=not goals)
+    advice = Advice(weights.names, len(pool), goals, uncovered=lacking, notes=notes)
     if not goals or search.is_enough({}):
         return advice
     chosen = search.most_effective(kinds)
@@ -199,17 +209,23 @@ def advise_from_weights(
         key=lambda option: math.inf if option.cost is None else option.cost,
     )
     advice = replace(advice, options=tuple(ordered))
-    return _with_mix(advice, search, chosen, costs, cost or {}) if mixed else advice
+    return advice if quick else _with_mix(advice, search, chosen, costs, cost or {})
+
+
+def _is_small(kind: Collectable) -> bool:
+    """Tell whether so few images have the stratum or class that a private report withholds it."""
+    if kind.kind == "stratum" and kind.rate_ck is not None:
+        return bool(1.0 / kind.rate_ck.max() < SMALLEST_CELL)
+    return kind.kind == "class" and np.count_nonzero(kind.law_r) < SMALLEST_CELL
 
 
 def _outcomes(
-    pool: Pool,
-    weights: Weights,
+    weighed: WeightedPool,
     outcomes: Mapping[str, npt.ArrayLike] | Sequence[str] | None,
     known: Mapping[str, float],
 ) -> tuple[dict[str, Floats], dict[str, float]]:
     """Return values and standard errors of the outcomes that have a finite one above 0."""
-    listed = find_outcomes(pair_with_weights(pool, weights, private=False), outcomes)
+    listed = find_outcomes(weighed, outcomes)
     if outcomes is not None and not listed.values:
         raise ConfigError(" ".join(listed.notes), option="outcomes", value=list(outcomes))
     values, error_of = {}, {}
@@ -218,20 +234,18 @@ def _outcomes(
         if error is None:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UnskewWarning)
-                error = weighted_mean(weights, value_n).stderr
+                error = weighted_mean(weighed.weights, value_n).stderr
         if 0.0 < error < math.inf:
             values[name], error_of[name] = np.asarray(value_n, dtype=np.float64), error
     return values, error_of
 
 
 def _error_goals(
-    problem: ExpectedProblem, names: list[str], error_of: Mapping[str, float], stderr: float | None
+    problem: ExpectedProblem, error_of: Mapping[str, float], level_of: Mapping[str, float]
 ) -> list[Goal]:
-    if stderr is None:
-        return []
     return [
-        Goal("stderr", name, error_of[name], stderr, float(np.sqrt(problem.floor_h[h])))
-        for h, name in enumerate(names)
+        Goal("stderr", name, error_of[name], level, float(np.sqrt(problem.floor_h[h])))
+        for h, (name, level) in enumerate(level_of.items())
     ]
 
 
@@ -260,7 +274,7 @@ def _masses(weights: Weights) -> Mapping[str, float]:
 
 
 def _uncovered(
-    weights: Weights, values: Mapping[str, Floats], stderr: float | None
+    weights: Weights, values: Mapping[str, Floats], level_of: Mapping[str, float]
 ) -> dict[str, int]:
     """Count the images of strata without any that take half of the wanted variance.
 
@@ -268,14 +282,15 @@ def _uncovered(
     (Neyman), and two at least, for one shows no spread.
     """
     mass = _masses(weights)
-    spread = max(
+    per_variance = max(
         (
             float(weights.weight @ np.square(value_n - weights.weight @ value_n))
-            for value_n in values.values()
+            / level_of[name] ** 2
+            for name, value_n in values.items()
         ),
         default=0.0,
     )
-    per_mass = 0.0 if stderr is None else 2.0 * spread * sum(mass.values()) / stderr**2
+    per_mass = 2.0 * per_variance * sum(mass.values())
     return {name: max(2, math.ceil(share * per_mass)) for name, share in mass.items()}
 
 
@@ -327,7 +342,7 @@ def _with_mix(
     return replace(advice, mix={kind.name: images for kind, images in plan.items()}, mix_cost=total)
 
 
-def _notes(weights: Weights, lacking: Mapping[str, int]) -> tuple[str, ...]:
+def _notes(weights: Weights, lacking: Mapping[str, int], *, without_goal: bool) -> tuple[str, ...]:
     """Say what the numbers rest on."""
     assert weights.estimation is not None
     notes = []
@@ -341,6 +356,10 @@ def _notes(weights: Weights, lacking: Mapping[str, int]) -> tuple[str, ...]:
             "This bias model has no derivatives: only what all sources together bring can be "
             "predicted."
         )
-    if weights.unit is not None:
+    if without_goal:
+        notes.append(
+            "No outcome has a standard error to lower: name a column, or an effective size."
+        )
+    elif weights.unit is not None:
         notes.append("Further images are expected to come in groups and copies like today's.")
     return tuple(notes)

@@ -239,6 +239,19 @@ class Advice:
             *(f"  {option.label:<{width}}  {option.reason}" for option in impossible),
         ]
 
+    def sentence(self) -> str:
+        """Return the advice in one sentence, numbers to two digits; empty without any."""
+        missed = [goal for goal in self.goals if not goal.reached]
+        if not missed or not self.possible:
+            return ""
+        goal = max(missed, key=lambda goal: goal.now / goal.wanted)
+        ways = [f"{_two_digits(option.images)} more {option.label}" for option in self.possible[:3]]
+        others = f" (and {len(missed) - 1} more)" if len(missed) > 1 else ""
+        return (
+            f"To bring the {goal.name} from {goal.now:.2g} to {goal.wanted:.2g}{others}, collect "
+            f"about {', or '.join(ways)}; `unskew advise` works out other levels."
+        )
+
     def __repr__(self) -> str:
         return "\n".join(["Advice", *(f"  {line}" for line in self.lines())])
 
@@ -249,3 +262,10 @@ class Advice:
             "reached": self.reached,
             **json_value(self),
         }
+
+
+def _two_digits(images: int | None) -> str:
+    """Round up to two digits: 1,234 is 1,300."""
+    assert images is not None
+    unit = 10 ** max(len(str(images)) - 2, 0)
+    return f"{-(-images // unit) * unit:,}"

@@ -18,7 +18,7 @@ _MOST_TIMES = 1e4
 # A number of images is found to this precision.
 _PRECISION = 2e-3
 # Of more kinds of images the most effective are worked out.
-_MOST_KINDS = 40
+MOST_KINDS = 40
 _MOST_MIXED = 12
 # A mix is worth its trouble from this saving on.
 SAVING = 0.02
@@ -26,11 +26,15 @@ SAVING = 0.02
 
 @dataclass(frozen=True, eq=False)
 class CollectionSearch:
-    """The expected problem and its goals; ``n`` is the number of images today."""
+    """The expected problem and its goals.
+
+    ``n`` is the number of images today, ``most`` that of kinds worked out.
+    """
 
     problem: ExpectedProblem
     goals: tuple[Goal, ...]
     n: float
+    most: int = MOST_KINDS
 
     def figures(self, plan: Mapping[Collectable, float]) -> list[float]:
         """Return every goal's figure once the plan is collected."""
@@ -109,11 +113,11 @@ class CollectionSearch:
         return f"{best}: the rest is the error of {sample}other sources"
 
     def most_effective(self, kinds: Sequence[Collectable]) -> list[Collectable]:
-        """Return at most 40 kinds, those that bring the goals nearest with a tenth of the pool."""
-        if len(kinds) <= _MOST_KINDS:
+        """Return at most ``most`` kinds, those that get nearest with a tenth of the pool."""
+        if len(kinds) <= self.most:
             return list(kinds)
         left = {kind: float(self.excess({kind: self.n / 10}).max()) for kind in kinds}
-        return sorted(kinds, key=lambda kind: left[kind])[:_MOST_KINDS]
+        return sorted(kinds, key=lambda kind: left[kind])[: self.most]
 
     def cheapest_mix(
         self, costs: Mapping[Collectable, float]
