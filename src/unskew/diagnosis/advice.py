@@ -59,6 +59,7 @@ def advise_collection(
     ess: float | None = None,
     overlap: float | bool | None = None,
     cost: Mapping[str, float] | None = None,
+    private: bool = False,
     rng: Randomness = 0,
     **options: Unpack[SolverOptions],
 ) -> Advice:
@@ -81,6 +82,7 @@ def advise_collection(
         what the verdict asks for (0.1), also of the heaviest image.
     cost : of one image by its name: a source, a stratum or class such as ``"label = cat"``,
         ``"target"``, ``"target sample"``; 1 unless it is given.
+    private : leave out outcomes, strata and classes that fewer than ten images have.
     rng, **options : as for `unskew.debias`.
 
     Returns
@@ -99,7 +101,10 @@ def advise_collection(
     >>> advice.best.name
     'label = dog'
     """
-    wanted: dict[str, Any] = {"stderr": stderr, "ess": ess, "overlap": overlap, "cost": cost}
+    wanted: dict[str, Any] = {
+        **{"stderr": stderr, "outcomes": outcomes, "ess": ess, "overlap": overlap},
+        **{"cost": cost, "private": private},
+    }
     _check_wanted(stderr, ess, overlap, cost)
     settings: dict[str, Any] = {"rng": rng, **options}
     try:
@@ -118,9 +123,9 @@ def advise_collection(
             weights = _quietly(pool, bias, replace(target, uncovered="restrict"), settings)
         except CoverageError:
             return Advice(pool.names, None, obstacle=obstacle)
-        advice = advise_from_weights(pool, weights, outcomes=outcomes, cover_all=True, **wanted)
+        advice = advise_from_weights(pool, weights, cover_all=True, **wanted)
         return replace(advice, obstacle=obstacle)
-    return advise_from_weights(pool, weights, outcomes=outcomes, **wanted)
+    return advise_from_weights(pool, weights, **wanted)
 
 
 def _quietly(pool: Pool, bias: Bias, target: Target | None, settings: dict[str, Any]) -> Weights:
