@@ -141,9 +141,10 @@ def _check_wanted(
     overlap: float | bool | None,
     cost: Mapping[str, float] | None,
 ) -> None:
-    for name, value in (("stderr", stderr), ("ess", ess)):
-        if value is not None and not 0.0 < value < math.inf:
-            raise wrong_option(f"{name} is a finite number above 0", **{name: value})
+    if stderr is not None and not 0.0 < stderr < math.inf:
+        raise wrong_option("stderr is a finite number above 0", stderr=stderr)
+    if ess is not None and not 0.0 < ess < math.inf:
+        raise wrong_option("ess is a finite number above 0", ess=ess)
     if overlap is not None and not isinstance(overlap, bool) and not 0.0 < overlap < 1.0:
         raise wrong_option("overlap is a share of the target between 0 and 1", overlap=overlap)
     for name, value in (cost or {}).items():
@@ -182,7 +183,8 @@ def advise_from_weights(
             "advice needs the bias model behind the weights: compute them with unskew.debias.",
             option="weights",
         )
-    values, error_of = {}, {}
+    values: dict[str, Floats] = {}
+    error_of: dict[str, float] = {}
     if stderr is not None or outcomes is not None or (ess is None and overlap is None):
         weighed = pair_with_weights(pool, weights, private=private)
         values, error_of = _outcomes(weighed, outcomes, known or {})
@@ -221,7 +223,9 @@ def _is_small(kind: Collectable) -> bool:
     """Tell whether so few images have the stratum or class that a private report withholds it."""
     if kind.kind == "stratum" and kind.rate_ck is not None:
         return bool(1.0 / kind.rate_ck.max() < SMALLEST_CELL)
-    return kind.kind == "class" and np.count_nonzero(kind.law_r) < SMALLEST_CELL
+    if kind.kind == "class" and kind.law_r is not None:
+        return int(np.count_nonzero(kind.law_r)) < SMALLEST_CELL
+    return False
 
 
 def _outcomes(

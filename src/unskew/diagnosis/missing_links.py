@@ -20,7 +20,7 @@ def find_missing_links(overlap: Overlap) -> tuple[MissingLink, ...]:
     yet.
     """
     link_kk = np.asarray(scipy.sparse.csr_array(overlap.link_count).toarray()) > 0
-    missing = []
+    missing: list[MissingLink] = []
     while True:
         n_parts, part_k = scipy.sparse.csgraph.connected_components(link_kk, connection="strong")
         if n_parts == 1:
