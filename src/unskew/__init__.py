@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from unskew.debiasing.outcome_model import OutcomePredictions, predict_outcome
     from unskew.debiasing.pool_weights import SplitPart, SplitWeights, debias, weigh_splits
     from unskew.debiasing.several_targets import MeansByTarget, WeightsByTarget, debias_targets
+    from unskew.diagnosis.advice import advise_collection
+    from unskew.diagnosis.advice_record import Advice, CollectOption, Goal, MissingLink
     from unskew.diagnosis.pool_diagnostics import diagnose
     from unskew.diagnosis.report import write_report
     from unskew.errors import (
@@ -78,11 +80,13 @@ if TYPE_CHECKING:
     from unskew.weigh.weights_table import read_weights_table, write_weights_table
 
 __all__ = [
+    "Advice",
     "Agreement",
     "BiasChoice",
     "Bootstrap",
     "Calibration",
     "Check",
+    "CollectOption",
     "ConfigError",
     "ConvergenceError",
     "CoverageError",
@@ -98,6 +102,7 @@ __all__ = [
     "FeatureCheck",
     "FitCheck",
     "Forecast",
+    "Goal",
     "ImageError",
     "Images",
     "Inputs",
@@ -106,6 +111,7 @@ __all__ = [
     "LabelShift",
     "MeanOverMargins",
     "MeansByTarget",
+    "MissingLink",
     "OutcomeMean",
     "OutcomePredictions",
     "OutcomeRange",
@@ -140,6 +146,7 @@ __all__ = [
     "WeightsByTarget",
     "WithoutSource",
     "__version__",
+    "advise_collection",
     "bias",
     "bound_over_margins",
     "bound_weights_mean",
@@ -191,6 +198,8 @@ _NAMES = {
     "debiasing.outcome_model": ("OutcomePredictions", "predict_outcome"),
     "debiasing.pool_weights": ("SplitPart", "SplitWeights", "debias", "weigh_splits"),
     "debiasing.several_targets": ("MeansByTarget", "WeightsByTarget", "debias_targets"),
+    "diagnosis.advice": ("advise_collection",),
+    "diagnosis.advice_record": ("Advice", "CollectOption", "Goal", "MissingLink"),
     "diagnosis.pool_diagnostics": ("diagnose",),
     "diagnosis.report": ("write_report",),
     "errors": (

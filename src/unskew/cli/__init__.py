@@ -1,5 +1,6 @@
 """The command line.
 
+- ``advise``: the command advise.
 - ``app``: the commands, and how they are run.
 - ``demo``: the command demo, step by step.
 - ``error_messages``: errors as messages, exit codes and JSON; warnings as notes.

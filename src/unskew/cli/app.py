@@ -12,6 +12,7 @@ import typer
 
 from unskew.cli import learning as cli_learning
 from unskew.cli import simulation as cli_simulation
+from unskew.cli.advise import advise_run
 from unskew.cli.error_messages import (
     DONE,
     NOT_IDENTIFIABLE,
@@ -255,6 +256,7 @@ def give_weights(
     return code
 
 
+app.command("advise")(advise_run)
 app.command("rehearse")(cli_learning.rehearse_sources)
 app.command("forecast")(cli_learning.predict_gain)
 app.command("train")(train_network)

@@ -287,18 +287,18 @@ def weigh_checked_splits(
         return SplitWeights(weights, ALL, (part,), ids)
     split_n = pool.frame["split"].map(level_text).to_numpy(dtype=object)
     row_of = {name: np.flatnonzero(split_n == name) for name in dict.fromkeys(split_n.tolist())}
-    train = _find_train(row_of)
+    train = find_train_split(row_of)
     _check_sources(pool, row_of, train)
     train_pool = pool.take(row_of[train])
     with _naming_split(train):
         weights = debias(train_pool, bias, target, **settings)
     parts = [_train_part(train, row_of[train], weights)]
-    if len(row_of) > 1:
-        parts = _with_others(parts, pool, row_of, weights)
+    parts = _with_others(parts, pool, row_of, weights) if len(row_of) > 1 else parts
     return SplitWeights(weights, train, tuple(parts), ids)
 
 
-def _find_train(row_of: Mapping[str, Ints]) -> str:
+def find_train_split(row_of: Mapping[str, Ints]) -> str:
+    """Return the split that the bias model is fitted on: train, else the largest."""
     called = [name for name in row_of if name.strip().lower() in ("train", "training")]
     return called[0] if called else min(row_of, key=lambda name: (-row_of[name].size, name))
 

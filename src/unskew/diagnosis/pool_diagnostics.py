@@ -10,9 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.bias.fit_check import FitCheck, check_fit
+from unskew.diagnosis.advice import advise_from_weights
 from unskew.diagnosis.outcomes import estimate_means, find_outcomes
 from unskew.errors import ConfigError, UnskewError
-from unskew.records import Diagnostics, Floats, Ints, OutcomeRange, Pool, Weights
+from unskew.records import (
+    Diagnostics,
+    Floats,
+    Ints,
+    OutcomeMean,
+    OutcomeRange,
+    Pool,
+    Weights,
+)
 from unskew.records.arrays import Randomness, seed_of
 from unskew.report.summary.privacy import check_privacy
 from unskew.report.summary.record import Privacy
@@ -274,12 +283,52 @@ def diagnose(
         privacy=privacy,
         outcomes=means,
         outcomes_note=means_note,
+        advice=_advise(weighed, target_means.values, means),
     )
 
 
 def can_estimate_means(weights: Weights) -> bool:
     """Tell whether the standard errors of target means can be afforded."""
     return is_smooth(weights) or affordable_bootstrap_replicates(weights) > 0
+
+
+# Sources and parameters beyond which a prediction takes more than some milliseconds.
+_MOST_SOURCES = 32
+_MOST_PARAMETERS = 100
+_MOST_NUMBERS = 10_000
+
+
+def _advise(
+    weighed: WeightedPool, values: Mapping[str, Floats], means: Sequence[OutcomeMean]
+) -> tuple[str, ...]:
+    """Say how many images of what kind would halve the errors and, if they are weak, mend links."""
+    weights = weighed.weights
+    if weights.estimation is None or not is_smooth(weights):
+        return ()
+    profile = weights.estimation.rows.profile
+    if (
+        len(weights.names) > _MOST_SOURCES
+        or profile.n_parameters > _MOST_PARAMETERS
+        or profile.u.shape[0] * len(weights.names) ** 2 > _MOST_NUMBERS
+    ):
+        return ()
+    error_of = {mean.outcome: mean.estimate.stderr for mean in means}
+    wishes: list[dict[str, Any]] = []
+    if error_of:
+        outcomes = {name: values[name] for name in error_of}
+        wishes.append({"outcomes": outcomes, "known": error_of})
+    if weights.overlap.verdict == "weak":
+        wishes.append({"overlap": True})
+    sentences = []
+    for wish in wishes:
+        try:
+            advice = advise_from_weights(
+                weighed.pool, weights, private=weighed.private, quick=True, **wish
+            )
+        except UnskewError:
+            continue
+        sentences.append(advice.sentence())
+    return tuple(sentence for sentence in sentences if sentence)
 
 
 def _affordable_means(weights: Weights) -> tuple[bool, str]:

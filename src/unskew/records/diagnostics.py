@@ -70,6 +70,7 @@ class Diagnostics:
     sensitivity_note : why there are none, or fewer than requested.
     outcomes : target means, with the comparison of their sources.
     outcomes_note : why there are none, or fewer than requested.
+    advice : what to collect to lower errors, as sentences with numbers.
     privacy : "aggregate" if no outcome that was chosen by default has a class or level that such
         a report withholds, and sources of few images are withheld from ``outcomes``.
     """
@@ -86,6 +87,7 @@ class Diagnostics:
     privacy: Literal["full", "aggregate"] = "full"
     outcomes: tuple[OutcomeMean, ...] = field(default=())
     outcomes_note: str = ""
+    advice: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         fit = self.fit_note if self.fit is None else f"p = {self.fit.p_value:.3g}"

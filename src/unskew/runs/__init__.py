@@ -1,5 +1,6 @@
 """A configuration -> results on disk.
 
+- ``advice``: what to collect for a run: `unskew advise`.
 - ``differences``: values and tables compared, every difference named.
 - ``evaluate``: predictions evaluated with the weights of a run, and metrics.json.
 - ``export_images``: images with their weights as Hugging Face folders and WebDataset shards.

@@ -110,7 +110,9 @@ def summarize_run(
     summary = Summary(
         title=title,
         privacy=privacy,
-        verdict=give_verdict(weighed, balance, outcomes, diagnostics.fit, hidden),
+        verdict=give_verdict(
+            weighed, balance, outcomes, diagnostics.fit, hidden, diagnostics.advice
+        ),
         sources=sources,
         strata=table.rows,
         overlap=overlap,

@@ -119,8 +119,12 @@ def give_verdict(
     outcomes: Sequence[OutcomePanel],
     fit: Any,
     hidden: Sequence[str],
+    advice: Sequence[str] = (),
 ) -> VerdictPanel:
-    """Give the level ("ok" or "weak"), with every reason and what to do next."""
+    """Give the level ("ok" or "weak"), with every reason and what to do next.
+
+    ``advice``: what to collect; its numbers are of images that do not exist yet.
+    """
     reasons = _Reasons()
     _judge_overlap(reasons, weighed.weights.overlap, weighed.private)
     _judge_solution(reasons, weighed.weights)
@@ -139,11 +143,14 @@ def give_verdict(
         "Read “Not corrected” before using the result: weights correct what the bias model reads, "
         "and nothing else."
     )
+    if weighed.private:
+        steps = list(private_sentences(steps, hidden))
+        advice = [sentence for sentence in advice if not any(name in sentence for name in hidden)]
     return VerdictPanel(
         level="weak" if reasons.weak else "ok",
         headline=_headline(weighed, weak=reasons.weak),
         sentences=private_sentences(sentences, hidden) if weighed.private else tuple(sentences),
-        next_steps=private_sentences(steps, hidden) if weighed.private else tuple(steps),
+        next_steps=(*steps[:-1], *advice, *steps[-1:]),
         population=_population(weighed),
         figures=_figures(weighed),
     )

@@ -1,0 +1,89 @@
+"""The command advise: what to collect next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unskew.cli.error_messages import DONE, NOT_IDENTIFIABLE, print_json, remarks
+from unskew.cli.options import AsJson, Configuration, Jobs, Quiet, Seed, shows_progress
+
+
+def advise_run(
+    configuration: Configuration,
+    stderr: Annotated[
+        float | None,
+        typer.Option(
+            "--stderr",
+            help="The wanted standard error of target means. Default: half of each today.",
+        ),
+    ] = None,
+    of: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--of", help="A column whose mean (or shares) it is about; may be given again."
+        ),
+    ] = None,
+    ess: Annotated[
+        float | None,
+        typer.Option(
+            "--ess", help="The wanted effective number of images; up to 1, as a share of all."
+        ),
+    ] = None,
+    overlap: Annotated[
+        bool,
+        typer.Option("--overlap", help="Links and largest weights as the verdict wants them."),
+    ] = False,
+    link_error: Annotated[
+        float | None,
+        typer.Option(
+            "--link-error",
+            help="The wanted share of the target that weakly linked sources may misplace.",
+        ),
+    ] = None,
+    cost: Annotated[
+        list[str] | None,
+        typer.Option("--cost", help="Of one image, as north=2.5; may be given again. Default: 1."),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Folder for advice.json; created if necessary."),
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    seed: Seed = None,
+    jobs: Jobs = None,
+) -> int:
+    """Advise what to collect next: which source or kind of image, and how many.
+
+    Predicted from the solved problem, for a wanted standard error, effective number of images or
+    overlap. Where there is no solution today (exit code 3): the smallest collection that makes one
+    possible.
+    """
+    from unskew.cli import terminal
+    from unskew.files.plain_json import write_json
+    from unskew.runs.advice import advise_inputs, read_costs
+    from unskew.runs.inputs import load_config, read_inputs
+
+    with remarks(quiet):
+        costs = read_costs(cost or [])
+        config = load_config(configuration, seed=seed, jobs=jobs)
+        inputs = read_inputs(config, progress=shows_progress(quiet, as_json))
+        advice = advise_inputs(
+            inputs,
+            stderr=stderr,
+            outcomes=of or (),
+            ess=ess,
+            overlap=link_error if link_error is not None else (overlap or None),
+            cost=costs,
+        )
+        if output is not None:
+            output.mkdir(parents=True, exist_ok=True)
+            write_json(output / "advice.json", advice.to_dict())
+    if as_json:
+        print_json(advice.to_dict())
+    else:
+        terminal.print_lines(terminal.open_console(quiet), advice.lines())
+    return DONE if advice.identifiable else NOT_IDENTIFIABLE
