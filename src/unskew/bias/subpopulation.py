@@ -11,8 +11,8 @@ import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.bias.known import entry_text, name_sources, order_by_source, read_function
-from unskew.bias.schema import names_function
 from unskew.errors import ConfigError, DataError, first_few, wrong_option
+from unskew.files.user_code import names_function
 from unskew.records import Floats
 from unskew.records.target import THE_TARGET
 

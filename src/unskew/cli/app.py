@@ -24,6 +24,7 @@ from unskew.cli.error_messages import (
 )
 from unskew.cli.evaluate import evaluate_model
 from unskew.cli.options import (
+    AllowCode,
     AsJson,
     Configuration,
     Download,
@@ -178,6 +179,7 @@ def check(
     as_json: AsJson = False,
     quiet: Quiet = False,
     seed: Seed = None,
+    allow_code: AllowCode = None,
     jobs: Jobs = None,
 ) -> int:
     """Check whether this can be debiased.
@@ -190,7 +192,9 @@ def check(
     from unskew.runs.pipeline import run
 
     with remarks(quiet):
-        config = load_config(configuration, seed=seed, jobs=jobs, forecast=False)
+        config = load_config(
+            configuration, seed=seed, jobs=jobs, forecast=False, allow_code=allow_code or ()
+        )
         try:
             summary, code = run(config, progress=shows_progress(quiet, as_json)).summary, DONE
         except (OverlapError, CoverageError) as error:
@@ -221,6 +225,7 @@ def give_weights(
     as_json: AsJson = False,
     quiet: Quiet = False,
     seed: Seed = None,
+    allow_code: AllowCode = None,
     jobs: Jobs = None,
 ) -> int:
     """Give every image one weight, and write a page that shows everything.
@@ -236,7 +241,9 @@ def give_weights(
 
     bar = shows_progress(quiet, as_json)
     with remarks(quiet):
-        config = load_config(configuration, seed=seed, jobs=jobs, forecast=forecast)
+        config = load_config(
+            configuration, seed=seed, jobs=jobs, forecast=forecast, allow_code=allow_code or ()
+        )
         try:
             done = run(config, output, overwrite=overwrite, command=written_command(), progress=bar)
             summary, written, code = done.summary, list(done.files), DONE
@@ -299,6 +306,7 @@ def assign_splits(
     as_json: AsJson = False,
     quiet: Quiet = False,
     seed: Seed = None,
+    allow_code: AllowCode = None,
     jobs: Jobs = None,
 ) -> None:
     """Assign images to train, validation and test.
@@ -311,7 +319,7 @@ def assign_splits(
     from unskew.runs.splits import read_shares, write_splits
 
     with remarks(quiet):
-        config = load_config(configuration, seed=seed, jobs=jobs)
+        config = load_config(configuration, seed=seed, jobs=jobs, allow_code=allow_code or ())
         parts = read_shares(shares)
         counts = write_splits(
             config, output, parts, overwrite=overwrite, progress=shows_progress(quiet, as_json)
@@ -335,6 +343,7 @@ def verify(
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
+    allow_code: AllowCode = None,
     jobs: Jobs = None,
 ) -> int:
     """Recompute the weights from the fingerprinted inputs, and check every claim of the report.
@@ -345,7 +354,13 @@ def verify(
     from unskew.runs.verification import verify_run
 
     with remarks(quiet):
-        checks = verify_run(results, data=data, jobs=jobs, progress=shows_progress(quiet, as_json))
+        checks = verify_run(
+            results,
+            data=data,
+            jobs=jobs,
+            progress=shows_progress(quiet, as_json),
+            allow_code=allow_code or (),
+        )
     good = all(check.ok for check in checks)
     if as_json:
         print_json({"ok": good, "checks": [check.to_dict() for check in checks]})

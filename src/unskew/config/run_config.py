@@ -19,6 +19,7 @@ from typing import Any
 from pydantic import PrivateAttr, ValidationError
 
 from unskew.bias.base import Bias
+from unskew.config.code_references import code_problems
 from unskew.config.families import feature_problems, read_bias_settings
 from unskew.config.key_rules import Section, learn_problems
 from unskew.config.problems import (
@@ -166,6 +167,7 @@ def read_config(
     *,
     folder: str | os.PathLike[str] | None = None,
     check_paths: bool = True,
+    allow_code: Collection[str] | None = (),
 ) -> RunConfig:
     """Read and check a configuration; one `ConfigError` lists all problems with their lines.
 
@@ -174,6 +176,8 @@ def read_config(
     path : the TOML file.
     folder : where relative paths start; default: what the file says, else the file's own folder.
     check_paths : also check that the folders and files it names exist.
+    allow_code : modules and files of networks next to the file, or in the working directory, that
+        may run; others are refused. None: nothing is checked, for callers that run nothing.
     """
     file, text = os.fspath(path), _read_text(Path(path))
     try:
@@ -189,7 +193,9 @@ def read_config(
     # what it means to the system.
     base = Path(os.path.realpath(Path(path).parent))
     config, problems = _checked(settings, base, folder, positions, check_paths)
-    if config is None:
+    if config is not None and allow_code is not None:
+        problems = code_problems(settings, allow_code, [config.folder, base])
+    if config is None or problems:
         raise config_error(file, text, problems, positions)
     return config
 

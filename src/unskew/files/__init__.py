@@ -1,6 +1,7 @@
-"""Files: written atomically, plain JSON, fingerprints.
+"""Files: written atomically, plain JSON, fingerprints; code that they name.
 
 - ``atomic``: files and folders that are written completely or not at all.
 - ``fingerprints``: SHA-256 of files and tables, and the versions of packages.
 - ``plain_json``: values as JSON can hold them; the one JSON writer.
+- ``user_code``: code that a file names: where its module is, whether it may run.
 """

@@ -277,4 +277,4 @@ def _read_pool(folder: Path) -> Pool:
     from unskew.config.run_config import read_config
     from unskew.runs.inputs import read_pool
 
-    return read_pool(read_config(folder / "run.toml"))
+    return read_pool(read_config(folder / "run.toml", allow_code=None))

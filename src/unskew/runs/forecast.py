@@ -15,6 +15,7 @@ from unskew.engine.threads import one_blas_thread
 from unskew.errors import ConfigError, DataError, UnskewError, first_few
 from unskew.files.atomic import written_together
 from unskew.files.plain_json import json_value, write_json
+from unskew.files.user_code import import_reference
 from unskew.records import Pool
 from unskew.report.files import write_summary
 from unskew.report.summary.forecast_panel import show_forecast
@@ -90,8 +91,6 @@ def _way_of(config: RunConfig) -> Way:
 
 def make_learner(reference: str) -> Any:
     """Call what ``module:name`` names, such as ``sklearn.linear_model:LogisticRegression``."""
-    from unskew.represent.user_functions import find_function
-
     if ":" not in reference:
         raise ConfigError(
             "a learner is given as module:name, such as sklearn.linear_model:LogisticRegression; "
@@ -100,7 +99,7 @@ def make_learner(reference: str) -> Any:
             value=reference,
         )
     try:
-        return find_function(reference)()
+        return import_reference(reference)()
     except TypeError as error:
         raise ConfigError(
             f"the learner {reference!r} is called without arguments, and it cannot be ({error}).",

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,10 +44,15 @@ class Inputs:
 
 
 def load_config(
-    path: Path, *, seed: int | None = None, jobs: int | None = None, forecast: bool | None = None
+    path: Path,
+    *,
+    seed: int | None = None,
+    jobs: int | None = None,
+    forecast: bool | None = None,
+    allow_code: Collection[str] = (),
 ) -> RunConfig:
     """Read the settings of a file, and let the command line override some."""
-    config = read_config(path)
+    config = read_config(path, allow_code=allow_code)
     overridden = {"seed": seed, "jobs": jobs}
     engine = {name: value for name, value in overridden.items() if value is not None}
     changes: dict[str, Any] = {"engine": config.engine.model_copy(update=engine)} if engine else {}
@@ -90,7 +94,6 @@ def _names_indicator(settings: Any) -> bool:
 
 def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
     """Read the sources, compute features, set unusable images aside, and build target and model."""
-    find_user_modules(config)
     pool = read_pool(config)
     if pool.images is None and config.represent.features:
         raise ConfigError(
@@ -115,12 +118,6 @@ def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
     else:
         target = Target.sample(pools[1], settings.get("holdout", 0.0))
     return Inputs(config, pools[0], target, config.read_bias())
-
-
-def find_user_modules(config: RunConfig) -> None:
-    """Let a ``module:function`` of the user be found next to the data, after installed ones."""
-    if str(config.folder) not in sys.path:
-        sys.path.append(str(config.folder))
 
 
 def usable_cache(cache: Path | None) -> Path | None:

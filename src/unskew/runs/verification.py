@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -20,6 +20,7 @@ from unskew.errors import (
     UnskewError,
     first_few,
 )
+from unskew.files.user_code import permit_code
 from unskew.report.page.html import render_page
 from unskew.report.summary.plain import summary_from_json, summary_to_json
 from unskew.report.summary.record import Summary
@@ -63,6 +64,7 @@ def verify_run(
     data: str | PathLike[str] | None = None,
     jobs: int | None = None,
     progress: bool | None = None,
+    allow_code: Collection[str] = (),
 ) -> list[Check]:
     """Compute a run again from its inputs, and compare every file in its output folder with that.
 
@@ -71,11 +73,13 @@ def verify_run(
     the settings; the fingerprint of every input, with images and files that changed named; the
     weights, joined by id, to 1e-9 relatively; solution, diagnostics, features and unreadable
     images; every number and text of ``report.json``, a check for each panel (seeds are the same,
-    hence simulated numbers, too); and that ``report.html`` is the page of ``report.json``.
+    hence simulated numbers, too); and that ``report.html`` is the page of ``report.json``. Code
+    that the folder names runs only where ``allow_code`` names its module or file.
     """
     results = Path(folder)
     report = _read_json(results / SUMMARY)
-    config = _read_settings(_existing(results / CONFIGURATION), data)
+    config = _read_settings(_existing(results / CONFIGURATION), data, allow_code)
+    _permit_learner(report, [results, config.folder], allow_code)
     checks = [_check_settings(report, config)]
     try:
         inputs = read_inputs(_without_cache(config, jobs), progress=progress)
@@ -98,7 +102,18 @@ def verify_run(
     ]
 
 
-def _read_settings(path: Path, data: str | PathLike[str] | None) -> RunConfig:
+def _permit_learner(
+    report: Mapping[str, Any], folders: Collection[Path], allow_code: Collection[str]
+) -> None:
+    shown = report.get("forecast")
+    learner = shown.get("learner_reference") if isinstance(shown, Mapping) else None
+    if isinstance(learner, str):
+        permit_code(learner, allow_code, folders)
+
+
+def _read_settings(
+    path: Path, data: str | PathLike[str] | None, allow_code: Collection[str]
+) -> RunConfig:
     if data is not None and not Path(data).is_dir():
         raise ConfigError(
             f"--data names the folder of the data; {str(data)!r} is no folder.",
@@ -106,7 +121,7 @@ def _read_settings(path: Path, data: str | PathLike[str] | None) -> RunConfig:
             path=str(data),
         )
     try:
-        return read_config(path, folder=data)
+        return read_config(path, folder=data, allow_code=allow_code)
     except InvalidConfigError as error:
         hint = (
             "Were the results or the data moved? Name with --data the folder that the paths of "
