@@ -72,11 +72,11 @@ def permit_code(
     on_path = _locations(_find_spec(top, None))
     if on_path and not any(_is_inside(file, places) for file in on_path):
         return
-    found = on_path or _locations(_find_spec(top, places))
-    if not found:
+    files = on_path or _locations(_find_spec(top, places))
+    if not files:
         return
     if not {top, module, reference} & set(allow_code):
-        raise not_allowed(reference, top, found[0], **facts)
+        raise not_allowed(reference, top, files[0], **facts)
     _find_allowed(allow_code, places)
 
 
