@@ -48,8 +48,14 @@ from unskew.config.sections import (
     TargetSection,
     kind_of,
 )
-from unskew.config.toml_text import KeyPath, TomlPosition, locate_keys, toml_document
-from unskew.errors import ConfigError, InvalidConfigError, UnskewError, did_you_mean, first_few
+from unskew.config.toml_text import (
+    KeyPath,
+    TomlPosition,
+    locate_keys,
+    read_toml_text,
+    toml_document,
+)
+from unskew.errors import ConfigError, UnskewError, did_you_mean, first_few
 from unskew.files.atomic import write_text
 from unskew.records import Target
 from unskew.target.settings import TARGET_KINDS
@@ -179,7 +185,7 @@ def read_config(
     allow_code : modules and files of networks next to the file, or in the working directory, that
         may run; others are refused. None: nothing is checked, for callers that run nothing.
     """
-    file, text = os.fspath(path), _read_text(Path(path))
+    file, text = os.fspath(path), read_toml_text(Path(path))
     try:
         settings = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -258,42 +264,6 @@ def write_config(
     except ValueError:  # another drive of Windows
         folder = config.folder.as_posix()
     write_text(path, toml_document({"folder": folder, **resolved(config)}))
-
-
-def _read_text(path: Path) -> str:
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        names = [other.name for other in path.parent.glob("*.toml")] if path.parent.is_dir() else []
-        near = did_you_mean(path.name, names) or (
-            f" In that folder there is {first_few(sorted(names))}." if names else ""
-        )
-        raise ConfigError(
-            f"there is no configuration {str(path)!r}.{near} `unskew init` writes one to start "
-            "from.",
-            path=str(path),
-        ) from None
-    except IsADirectoryError:
-        raise ConfigError(
-            f"{str(path)!r} is a folder, not a configuration. `unskew init` writes one from "
-            "folders of images.",
-            path=str(path),
-        ) from None
-    except OSError as error:
-        raise ConfigError(
-            f"the configuration {str(path)!r} cannot be read ({error.strerror or error}).",
-            path=str(path),
-        ) from None
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        message = (
-            f"{path}:{line}: a configuration is UTF-8 text, and byte {error.start} is not. "
-            "Save the file as UTF-8."
-        )
-        problem = {"file": str(path), "line": line, "key": "", "message": "not UTF-8"}
-        raise InvalidConfigError(message, [problem], path=str(path), line=line) from None
 
 
 def _checked(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,10 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unskew.debiasing.train_fit import LACKING
-from unskew.errors import ConfigError, DataError
+from unskew.errors import ConfigError
 from unskew.evaluation.predictions import Evaluation, evaluate_predictions, population_sentences
 from unskew.files.fingerprints import find_versions, fingerprint_file
 from unskew.files.plain_json import write_json
+from unskew.files.reading import damage_named, parquet_columns, read_json, read_parquet, read_text
 from unskew.records.target import THE_TARGET
 from unskew.runs.output import MEMBERSHIPS
 from unskew.weigh.weights_table import read_weights_table
@@ -62,10 +62,8 @@ def evaluate_run(
 
 def read_memberships_table(out: Path) -> pd.DataFrame | None:
     """Read memberships.parquet; None where there is none."""
-    import pandas as pd
-
     path = out / MEMBERSHIPS
-    return pd.read_parquet(path) if path.is_file() else None
+    return read_parquet(path) if path.is_file() else None
 
 
 def run_rules(out: Path) -> tuple[bool, dict[str, list[float]]]:
@@ -76,12 +74,10 @@ def run_rules(out: Path) -> tuple[bool, dict[str, list[float]]]:
     private, bins = False, dict[str, list[float]]()
     path = out / "run.toml"
     if path.is_file():
-        try:
-            settings = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise _unreadable(path, error) from error
-        private = settings.get("report", {}).get("privacy") == "aggregate"
-        bins = dict(settings.get("target", {}).get("bins", {}))
+        with damage_named(path, "the settings of a run"):
+            settings = tomllib.loads(read_text(path))
+            private = settings.get("report", {}).get("privacy") == "aggregate"
+            bins = dict(settings.get("target", {}).get("bins", {}))
     return private or _read_report(out).get("privacy") == "aggregate", bins
 
 
@@ -121,18 +117,15 @@ def _read_attributes(features: Path, by: Sequence[str], table: pd.DataFrame) -> 
     ``content``, which tells copies of one image, is read wherever it is known. Where one
     of the requested does not exist, read all columns: the error message lists them.
     """
-    import pandas as pd
-    import pyarrow.parquet as pq
-
     if not features.is_file():
         return None
-    stored = set(pq.read_schema(features).names)
+    stored = set(parquet_columns(features))
     if not by and "content" not in stored:
         return None
     columns = [part for name in by for part in ([name] if name in stored else name.split("*"))]
     wanted = [name for name in dict.fromkeys([*columns, "content"]) if name in stored - {"id"}]
     known = all(name in stored or name in table.columns for name in columns)
-    return pd.read_parquet(features, columns=["id", *wanted] if known else None)
+    return read_parquet(features, ["id", *wanted] if known else None)
 
 
 def _part_notes(out: Path, judged: str) -> list[str]:
@@ -153,14 +146,5 @@ def _read_report(out: Path) -> dict[str, Any]:
     path = out / "report.json"
     if not path.is_file():
         return {}
-    try:
-        report = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise _unreadable(path, error) from error
+    report = read_json(path)
     return report if isinstance(report, dict) else {}
-
-
-def _unreadable(path: Path, error: Exception) -> DataError:
-    return DataError(
-        f"{path} cannot be read ({error}). Was it edited after the run?", path=str(path)
-    )

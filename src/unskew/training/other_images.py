@@ -18,6 +18,7 @@ from unskew.evaluation.matching import NO_SPLITS
 from unskew.evaluation.predictions import Evaluation, evaluate_predictions
 from unskew.files.atomic import written_whole
 from unskew.files.fingerprints import find_versions, fingerprint_file, fingerprint_pool
+from unskew.files.reading import parquet_columns, read_parquet
 from unskew.forecasting.probe_data import read_classes
 from unskew.records import Floats, Pool
 from unskew.records.arrays import Randomness
@@ -254,15 +255,12 @@ def _with_origin(evaluation: Evaluation, out: Path, arm: str, pool: Pool) -> Eva
 
 
 def _seen_before(out: Path, pool: Pool) -> int:
-    import pandas as pd
-    import pyarrow.parquet as pq
-
     features = out / "features.parquet"
     if (
         not features.is_file()
         or "content" not in pool.frame.columns
-        or "content" not in pq.read_schema(features).names
+        or "content" not in parquet_columns(features)
     ):
         return 0
-    known = pd.read_parquet(features, columns=["content"])["content"]
+    known = read_parquet(features, ["content"])["content"]
     return int(pool.frame["content"].isin(set(known.dropna().tolist())).sum())
