@@ -140,7 +140,15 @@ def read_text(path: Path_) -> str:
 def read_json(path: Path_) -> Any:
     """Read a JSON document."""
     with damage_named(path, "JSON"):
-        return json.loads(read_text(path))
+        return parse_json(read_text(path))
+
+
+def parse_json(text: str) -> Any:
+    """Parse JSON; an escape that is half a character, which no file can hold, is a ValueError."""
+    document = json.loads(text)
+    if "\\u" in text:
+        json.dumps(document, ensure_ascii=False).encode("utf-8")
+    return document
 
 
 def parquet_columns(path: Path_) -> list[str]:

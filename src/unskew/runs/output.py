@@ -14,6 +14,7 @@ from unskew.config.run_config import write_config
 from unskew.errors import ConfigError, DataError, UnreadableError
 from unskew.files.atomic import may_write, nearest_existing, written_together, written_whole
 from unskew.files.plain_json import json_value, write_json
+from unskew.files.spreadsheet_text import guard_table
 from unskew.records import Pool
 from unskew.report.files import write_summary
 from unskew.report.summary.record import Summary
@@ -101,7 +102,7 @@ def write_unreadable(set_aside: pd.DataFrame, folder: Path) -> Path:
     """Write the images that cannot be used, with their reasons; return the file."""
     folder.mkdir(parents=True, exist_ok=True)
     with written_whole(folder / UNREADABLE) as temporary:
-        set_aside.to_csv(temporary, index=False)
+        guard_table(set_aside).to_csv(temporary, index=False)
     return folder / UNREADABLE
 
 

@@ -21,6 +21,7 @@ from unskew.errors import (
     first_few,
 )
 from unskew.files.reading import read_csv, read_json, read_parquet, read_text
+from unskew.files.spreadsheet_text import unguard_table
 from unskew.files.user_code import permit_code
 from unskew.report.summary.plain import plain_value, summary_to_json
 from unskew.report.summary.record import Summary
@@ -310,7 +311,7 @@ def _check_set_aside(run: Run, folder: Path) -> Iterator[Check]:
     yield _compared(
         claim,
         lambda: compare_tables(
-            claim, read_csv(_existing(path), dtype=str, keep_default_na=False), now
+            claim, unguard_table(read_csv(_existing(path), dtype=str, keep_default_na=False)), now
         ),
     )
 

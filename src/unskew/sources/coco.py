@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unskew.errors import DataError, did_you_mean, first_few, wrong_option
-from unskew.files.reading import damage_named
+from unskew.files.reading import damage_named, parse_json
 from unskew.records import Weights
 from unskew.sources.tables import LocatedTable
 
@@ -85,7 +84,7 @@ def load_coco(file: str, user_path: str) -> dict[str, Any] | None:
     if not user_path.lower().endswith(".json") or not os.path.isfile(file):
         return None
     with damage_named(user_path, "JSON"), open(file, encoding="utf-8-sig") as stream:
-        content = json.load(stream)
+        content = parse_json(stream.read())
     if not isinstance(content, dict) or "images" not in content:
         return None
     parts = {part: content.get(part) or [] for part in ("images", "annotations", "categories")}

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 from unskew.errors import ConfigError, DataError, first_few
-from unskew.files.reading import UnpackedStream, check_regular, read_parquet
+from unskew.files.reading import UnpackedStream, check_regular, parse_json, read_parquet
 from unskew.sources.files import near_names
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ def _where(line_n: list[int] | None, at: int) -> str:
 
 def _load(text: str, user_path: str, line: int) -> Any:
     try:
-        return json.loads(text)
+        return parse_json(text)
     except json.JSONDecodeError as error:
         raise DataError(
             f"{user_path!r}, line {line + error.lineno - 1}, column {error.colno}: this is not "
@@ -259,8 +259,8 @@ def _load(text: str, user_path: str, line: int) -> Any:
         ) from error
     except (RecursionError, ValueError) as error:
         raise DataError(
-            f"{user_path!r}, line {line}: brackets are nested too deeply for a table of images, or "
-            "a number has too many digits.",
+            f"{user_path!r}, line {line}: this cannot be used ({error}): brackets nested too "
+            "deeply, a number of too many digits, or half a character.",
             path=user_path,
             line=line,
         ) from error

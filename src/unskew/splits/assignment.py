@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few, wrong_option
 from unskew.files.reading import read_csv
+from unskew.files.spreadsheet_text import unguard_table
 from unskew.records import Floats, Ints, Pool
 from unskew.records.arrays import Randomness, seed_of
 from unskew.records.levels import MISSING, level_text
@@ -105,7 +106,7 @@ def join_splits(pool: Pool, file: Path) -> Pool:
             key="sources.split",
             path=str(file),
         )
-    table = read_csv(file, dtype=str, keep_default_na=False)
+    table = unguard_table(read_csv(file, dtype=str, keep_default_na=False))
     if not {"id", "split"} <= set(table.columns):
         raise DataError(
             f"{file.name} needs the columns id and split, as `unskew split` writes them; it has "
