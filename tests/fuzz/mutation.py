@@ -73,7 +73,7 @@ def _change(document: Any, rng: np.random.Generator) -> None:
         parent = parent[key]
     kind = int(rng.integers(4))
     if kind == 0:
-        parent[key] = _VALUES[int(rng.integers(len(_VALUES)))]
+        parent[key] = copy.deepcopy(_VALUES[int(rng.integers(len(_VALUES)))])
     elif kind == 1:
         del parent[key]
     elif kind == 2 and isinstance(parent, list):
