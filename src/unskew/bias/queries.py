@@ -231,7 +231,8 @@ def _computed(node: Any, frame: pd.DataFrame) -> Any:
     if isinstance(node, ast.List | ast.Tuple | ast.Set):
         return [_computed(entry, frame) for entry in node.elts]
     if isinstance(node, ast.Attribute):
-        return getattr(_computed(node.value.value, frame).dt, node.attr)
+        column = _computed(node.value.value, frame)  # type: ignore[attr-defined]
+        return getattr(column.dt, node.attr)
     if isinstance(node, ast.BoolOp):
         parts = [_truth(_computed(value, frame), value) for value in node.values]
         return reduce(operator.and_ if isinstance(node.op, ast.And) else operator.or_, parts)

@@ -55,7 +55,7 @@ def _texts(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
     """List every text of the form ``module:function`` with its key."""
     if names_function(value):
         yield path, value
-    pairs = value.items() if isinstance(value, Mapping) else ()
+    pairs: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, Mapping) else ()
     pairs = enumerate(value) if isinstance(value, list | tuple) else pairs
     for key, entry in pairs:
         yield from _texts(entry, (*path, key))

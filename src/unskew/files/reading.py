@@ -6,6 +6,7 @@ names the file: what it raises is not documented, and a mutated file finds all o
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -15,7 +16,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from unskew.errors import ConfigError, DataError, UnskewError
 
@@ -89,7 +90,7 @@ def check_unpacked(size: int, path: Path_, packed: int) -> None:
 class UnpackedStream(io.RawIOBase):
     """What a packed stream unpacks to, with an error where that is beyond the limit."""
 
-    def __init__(self, stream: IO[bytes], path: Path_) -> None:
+    def __init__(self, stream: gzip.GzipFile, path: Path_) -> None:
         self._stream, self._path = stream, path
         self._packed, self._read = os.stat(path).st_size, 0
 
@@ -177,7 +178,7 @@ def _unpacked_size(file: Any) -> int:
     """Return the least size of a table in memory: of its pages, and of 8 bytes for each value."""
     metadata = file.metadata
     pages = sum(metadata.row_group(at).total_byte_size for at in range(metadata.num_row_groups))
-    return max(pages, 8 * metadata.num_rows * metadata.num_columns)
+    return int(max(pages, 8 * metadata.num_rows * metadata.num_columns))
 
 
 def read_parquet(path: Path_, columns: Sequence[str] | None = None) -> pd.DataFrame:
@@ -185,10 +186,11 @@ def read_parquet(path: Path_, columns: Sequence[str] | None = None) -> pd.DataFr
     table = read_arrow(path, columns)
     with damage_named(path, "Parquet"):
         try:
-            return table.to_pandas()
+            frame: pd.DataFrame = table.to_pandas()
         except Exception:
             # What pandas wrote about its index and types is damaged; the columns may not be.
-            return table.replace_schema_metadata(None).to_pandas()
+            frame = table.replace_schema_metadata(None).to_pandas()
+        return frame
 
 
 def read_csv(path: Path_, **options: Any) -> pd.DataFrame:
@@ -197,7 +199,8 @@ def read_csv(path: Path_, **options: Any) -> pd.DataFrame:
 
     with damage_named(path, "CSV"):
         check_regular(path)
-        return pd.read_csv(path, compression=None, **options)
+        frame: pd.DataFrame = pd.read_csv(path, compression=None, **options)
+        return frame
 
 
 @contextmanager

@@ -161,7 +161,8 @@ class Picture:
             return self.pixels
         shorter = min(self._size)
         copy = _open(self._raw)  # type: ignore[arg-type]
-        copy.draft(None, tuple(-(-length * enough // shorter) for length in self._size))
+        width, height = (-(-length * enough // shorter) for length in self._size)
+        copy.draft(None, (width, height))
         return self._turned(_as_rgb(copy))
 
     def reduced(self, side: int) -> Pixels:

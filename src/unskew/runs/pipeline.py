@@ -152,8 +152,9 @@ def run(
     if isinstance(config, Inputs):
         inputs = config
     else:
-        is_read = isinstance(config, RunConfig)
-        settings = config if is_read else read_config(config, allow_code=allow_code)
+        settings = (
+            config if isinstance(config, RunConfig) else read_config(config, allow_code=allow_code)
+        )
         with unreadable_listed(folder):
             inputs = read_inputs(settings, progress=progress)
     try:

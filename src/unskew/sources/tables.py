@@ -108,7 +108,7 @@ def opened_table(file: str) -> Iterator[IO[str]]:
         unpacked = UnpackedStream(gzip.GzipFile(fileobj=raw), file) if packed else raw
         try:
             # What unpacks comes in pieces of this size.
-            binary = io.BufferedReader(unpacked, 2**16)  # type: ignore[type-var]
+            binary = io.BufferedReader(unpacked, 2**16)
             with io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as stream:
                 yield stream
         except (EOFError, zlib.error) as error:
