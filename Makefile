@@ -11,9 +11,11 @@ PIP    := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # Of `make figures` and `make tables`: the folder with cifar10/ and cifar100/, and where to write.
 DATA   ?= cifar
 OUT    ?= $@
+# Of `make fuzz`: mutants of each format.
+MUTANTS ?= 3000
 SDIST_TESTS := tests/docs tests/benchmarks tests/test_architecture.py
 
-.PHONY: help demo test test-slow lint format docs dist figures tables
+.PHONY: help demo test test-slow fuzz lint format docs dist figures tables
 .PHONY: bench bench-weights bench-images bench-learning chromium clean
 .DEFAULT_GOAL := help
 
@@ -25,6 +27,9 @@ demo: $(BASE) ## the demo: digits from three biased cameras, from folders to a t
 
 test: $(READY) chromium ## the tests and doctests that take seconds
 	$(VENV)/bin/python -m pytest -m "not slow" -n 2 --dist loadfile
+
+fuzz: $(READY) ## thousands of damaged files of every format that we read (MUTANTS=3000)
+	UNSKEW_MUTANTS=$(MUTANTS) $(VENV)/bin/python -m pytest -q tests/fuzz
 
 test-slow: $(READY) ## the tests that take minutes: statistical coverage, memory limits
 	$(VENV)/bin/python -m pytest -m slow

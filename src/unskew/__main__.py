@@ -1,12 +1,18 @@
 """``python -m unskew`` is the command ``unskew``, and this is where both begin."""
 
+import os
 import sys
 
 
 def main() -> None:
     """Load the command line and run it; Ctrl-C while it is still loading ends as it does later, in
     words and with exit code 130.
+
+    ``python -m`` puts the working directory first on the import path: it is removed, so that no
+    file there takes the place of a module.
     """
+    if not sys.flags.safe_path and __name__ == "__main__" and sys.path[0] in ("", os.getcwd()):
+        del sys.path[0]
     try:
         from unskew.cli.app import run_from_shell as run
     except KeyboardInterrupt:

@@ -20,7 +20,7 @@ from unskew.bias import (
     Subpopulation,
     Tilt,
 )
-from unskew.bias.schema import families, import_function, names_function
+from unskew.bias.schema import families
 
 MODELS = [
     Known({"a": "chance", "b": 1.0}),
@@ -216,12 +216,3 @@ def test_what_a_configuration_cannot_hold():
             model.to_dict()
     with refused(ConfigError, option="family", value="tilt", allowed=["strata"]):
         Strata.from_dict({"family": "tilt", "features": ["x"]})
-
-
-def test_names_of_functions():
-    assert names_function("numpy.linalg:norm")
-    assert not any(map(names_function, ("hour > '12:30'", "omega:", ":f", "a:b c", "column", 3)))
-    assert import_function("numpy.linalg:norm") is np.linalg.norm
-    for text in ("numpy:nothing", "numpy:pi", "column"):
-        with refused(ConfigError, value=text):
-            import_function(text)

@@ -14,6 +14,7 @@ from PIL import Image
 
 from represent.picture_pools import encoded, random_pixels, smooth_pixels
 from unskew.errors import ImageError
+from unskew.represent import decode
 from unskew.represent.base import REDUCED_SIDE
 from unskew.represent.decode import (
     FORMATS,
@@ -23,6 +24,7 @@ from unskew.represent.decode import (
     reduce_images,
     reduction_factor,
 )
+from unskew.represent.square_pixels import Squares
 
 PIXELS = random_pixels(20, 30)
 
@@ -293,3 +295,34 @@ def test_the_decoders_block_means_are_the_reduced_copy_up_to_rounding(
     inner = np.abs(drafted.astype(int) - averaged)[:-1, :-1]
     assert inner.mean() < 1.0
     assert np.abs(drafted.mean(axis=(0, 1)) - averaged.mean(axis=(0, 1))).max() < 1.0
+
+
+def test_a_jpeg_too_short_for_its_pixels_is_refused_before_it_is_decoded() -> None:
+    """A file of 1 kB that claims 9,900 × 9,900 pixels; opened, it would reserve 900 MB."""
+    raw = bytearray(encoded(smooth_pixels(64, 64), "JPEG"))
+    at = raw.index(b"\xff\xc0") + 5
+    raw[at : at + 4] = (9900).to_bytes(2, "big") * 2
+    with pillow_unlimited(), pytest.raises(ImageError, match="truncated"):
+        Picture(bytes(raw[:1000]))
+    # The emptiest baseline image that there can be still passes.
+    stream = io.BytesIO()
+    Image.new("L", (4000, 4000)).save(stream, "JPEG", quality=1)
+    assert Picture(stream.getvalue()).n_pixels == 16_000_000
+
+
+def test_a_very_large_jpeg_is_read_reduced_where_a_small_copy_is_enough(monkeypatch) -> None:
+    raw = encoded(smooth_pixels(900, 1200), "JPEG", quality=95)
+    whole = Picture(raw).pixels
+    assert Picture(raw).pixels_of(64).shape == whole.shape
+    monkeypatch.setattr(decode, "_LARGE_PIXELS", 1_000_000)
+    assert Picture(raw).pixels_of(None).shape == whole.shape
+    for enough, scale in ((64, 8), (112, 8), (113, 4), (225, 4), (300, 2), (600, 1)):
+        shape = Picture(raw).pixels_of(enough).shape
+        assert shape == (-(-900 // scale), -(-1200 // scale), 3)
+        assert min(shape[:2]) >= enough
+    squares = Squares(16)
+    assert squares.enough_side == 64
+    small = squares.prepare(Picture(raw).pixels_of(64)).astype(float)
+    # Means of blocks, resized: they differ from the pixels, resized, by the rounding of both and of
+    # the window's edges.
+    assert np.abs(small - squares.prepare(whole)).mean() < 2

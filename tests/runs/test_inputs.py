@@ -7,7 +7,6 @@ from __future__ import annotations
 import csv
 import json
 import struct
-import sys
 import zlib
 from pathlib import Path
 
@@ -256,10 +255,9 @@ def test_a_cache_that_cannot_be_written_stops_nothing(
     assert not (tmp_path / ".unskew-cache").exists()
 
 
-def test_a_function_of_the_user_is_found_next_to_the_configuration(
-    vendors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_function_next_to_the_configuration_runs_only_if_it_is_allowed(
+    vendors: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(sys, "path", list(sys.path))
     configuration = init_vendors(vendors, tmp_path)
     (tmp_path / "beside_the_run.py").write_text(
         "def redness(images):\n    return [image[..., 0].mean() for image in images]\n"
@@ -268,7 +266,9 @@ def test_a_function_of_the_user_is_found_next_to_the_configuration(
         'features = ["brightness"', 'features = ["beside_the_run:redness", "brightness"'
     )
     configuration.write_text(text)
-    assert run_command(["weigh", str(configuration), "-o", str(tmp_path / "out"), "--quiet"]) == 0
+    command = ["weigh", str(configuration), "-o", str(tmp_path / "out"), "--quiet"]
+    assert run_command(command) == 2
+    assert run_command([*command, "--allow-code", "beside_the_run"]) == 0
     assert "redness" in pd.read_parquet(tmp_path / "out" / "features.parquet").columns
 
 

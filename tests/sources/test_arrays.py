@@ -189,5 +189,5 @@ def test_damaged_encrypted_and_dishonest_npz_files_are_refused(tmp_path, spoil):
 def test_images_that_a_file_promises_and_does_not_hold_are_unusable(tmp_path):
     np.savez(tmp_path / "x.npz", source=["a"] * 6)
     _promising(tmp_path, "images", (6, 10**9, 10**9))
-    with pytest.raises(ImageError, match=r"'x.npz' cannot be read: it promises"):
+    with pytest.raises(ImageError, match=r"'x.npz' cannot be read .*it promises"):
         read_sources({"arrays": "x.npz"}, tmp_path).images.read(0)

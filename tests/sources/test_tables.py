@@ -82,7 +82,7 @@ def test_csv_of_other_programs(tmp_path):
         ("m.json", '{"path": "a.jpg"}', {"path": "m.json"}, "neither COCO nor"),
         ("m.json", "[1]", {"path": "m.json", "line": 1}, "record 1"),
         ("m.json", "[" * 100_000, {"path": "m.json"}, "JSON"),
-        ("m.parquet", "no", {}, "'m.parquet'"),
+        ("m.parquet", "no", {}, "m.parquet'"),
     ],
 )
 def test_other_tables_that_cannot_work(tmp_path, name, text, facts, hint):

@@ -10,6 +10,8 @@ import pytest
 from training_runs import CONFIGURATION, write_training_run
 from unskew.cli.app import run_command
 
+ALLOWED = ["--allow-code", "tinyembedding"]
+
 NETWORK = """
 import torch
 
@@ -42,7 +44,16 @@ def test_a_probe_on_components_judges_other_images_with_the_components_of_its_ru
     out = tmp_path / "out"
     assert (
         run_command(
-            ["train", str(tmp_path / "run.toml"), "-o", str(out), "--replicates", "0", "--quiet"]
+            [
+                "train",
+                str(tmp_path / "run.toml"),
+                "-o",
+                str(out),
+                "--replicates",
+                "0",
+                "--quiet",
+                *ALLOWED,
+            ]
         )
         == 0
     )
@@ -51,6 +62,7 @@ def test_a_probe_on_components_judges_other_images_with_the_components_of_its_ru
         run_command(
             [
                 "evaluate",
+                *ALLOWED,
                 str(out),
                 str(tmp_path / "night"),
                 "--replicates",

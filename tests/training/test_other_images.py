@@ -16,6 +16,7 @@ from training_runs import (
     write_shapes,
 )
 from unskew.cli.app import run_command
+from unskew.files.fingerprints import fingerprint_file
 
 Captured = pytest.CaptureFixture[str]
 
@@ -131,3 +132,28 @@ def test_a_checkpoint_of_another_model_is_refused(
         json.dumps({name: value for name, value in record.items() if name != "models"})
     )
     assert error_of(judge, capsys)["exit_code"] == 4
+
+
+def test_a_model_that_names_a_module_of_the_folder_is_not_loaded(
+    shapes: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    """The checksum of model.pt is no defence: whoever writes the one writes the other."""
+    torch = pytest.importorskip("torch")
+    out = tmp_path / "results"
+    shutil.copytree(shapes / "results", out)
+    (out / "evil_network.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    record = read_json(out / "training.json")
+    path = out / "arms" / record["arm"] / "model.pt"
+    state = torch.load(path, weights_only=True)
+    state["settings"]["model"] = "evil_network:f"
+    torch.save(state, path)
+    record["models"][record["arm"]] = fingerprint_file(path)
+    (out / "training.json").write_text(json.dumps(record))
+    for folder in (tmp_path, out):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            patch.syspath_prepend(str(out))
+            error = error_of(["evaluate", str(out), str(shapes / "new" / "day"), *FEW], capsys)
+        assert error["facts"]["option"] == "--allow-code"
+        assert (error["exit_code"], error["facts"]["value"]) == (2, "evil_network")
+    assert not (tmp_path / "ran").exists()

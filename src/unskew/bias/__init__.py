@@ -28,6 +28,7 @@
 - ``product``: biasing functions that are products, such as label bias × camera bias.
 - ``propensity``: biasing functions from a classifier of the source, cross-fitted, relative to a
   reference.
+- ``queries``: queries of a table: a small language, parsed and computed, never run as code.
 - ``redrawn_sources``: sums of residuals over the images, and what they are under the model:
   sources drawn again.
 - ``resemblance``: does the weighted pool look like the target? A classifier tries to tell them

@@ -12,8 +12,8 @@ import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor, source_names
 from unskew.bias.features import check_columns, is_numeric, read_numbers
-from unskew.bias.schema import import_function, names_function
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
+from unskew.files.user_code import import_reference, names_function
 from unskew.records import Floats
 from unskew.splits.folds import COPY_OF
 
@@ -112,7 +112,7 @@ def read_function(function: Any) -> Callable[..., Any]:
     """Return a function, or import the one that ``module:function`` names."""
     if callable(function):
         return function  # type: ignore[no-any-return]
-    return import_function(function)
+    return import_reference(function)  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, eq=False)

@@ -214,9 +214,9 @@ class Propensity(Bias):
                 random_state=seed,
             )
         if isinstance(self.classifier, str):
-            from unskew.bias.schema import import_function
+            from unskew.files.user_code import import_reference
 
-            return import_function(self.classifier)()
+            return import_reference(self.classifier)()
         return clone(self.classifier)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from numbers import Integral, Real
@@ -181,34 +180,3 @@ def function_name(function: Callable[..., Any]) -> str:
             value=name,
         )
     return f"{module}:{name}"
-
-
-def names_function(text: Any) -> bool:
-    """Tell whether a text has the form ``module:function``.
-
-    A column or a query may hold a colon, too.
-    """
-    return (
-        isinstance(text, str)
-        and all(part.isidentifier() for part in text.replace(":", ".", 1).split("."))
-        and ":" in text
-    )
-
-
-def import_function(text: Any) -> Callable[..., Any]:
-    """Import the function that ``module:function`` names."""
-    module, _, name = str(text).partition(":")
-    if not names_function(text):
-        raise ConfigError(f"a function is named module:function; got {text!r}.", value=text)
-    try:
-        function: Any = importlib.import_module(module)
-        for part in name.split("."):
-            function = getattr(function, part)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(
-            f"{text!r} cannot be found ({error}). Is the module installed, or on PYTHONPATH?",
-            value=text,
-        ) from error
-    if not callable(function):
-        raise ConfigError(f"{text!r} is a {type(function).__name__}, not a function.", value=text)
-    return function  # type: ignore[no-any-return]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,8 +10,9 @@ import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.bias.known import entry_text, name_sources, order_by_source, read_function
-from unskew.bias.schema import names_function
-from unskew.errors import ConfigError, DataError, first_few, wrong_option
+from unskew.bias.queries import TableQuery, parse_query
+from unskew.errors import ConfigError, DataError, short_name
+from unskew.files.user_code import names_function
 from unskew.records import Floats
 from unskew.records.target import THE_TARGET
 
@@ -28,8 +28,11 @@ class Subpopulation(Bias):
 
     Parameters
     ----------
-    queries : ``{source: query}``, a query in the language of ``pandas.DataFrame.query`` ("hour < 6
-        or hour > 20"), a function of the table that returns True or False for each row, or "all".
+    queries : ``{source: query}``, a query as in ``pandas.DataFrame.query`` ("hour < 6 or hour >
+        20"), a function of the table that returns True or False for each row, or "all". A query
+        has columns (those with odd names in backticks), numbers, texts, comparisons, ``in`` a list,
+        ``and``, ``or``, ``not``, arithmetic, and the methods isin, between, isna, notna, abs,
+        str.contains, str.startswith, str.endswith, str.lower, str.upper, str.strip and str.len.
         Where a column that a query names is missing, the query must say what that means
         ("hour.notna() and hour > 20"): a comparison would silently be False.
 
@@ -54,6 +57,9 @@ class Subpopulation(Bias):
                 value=repr(self.queries),
             )
         object.__setattr__(self, "queries", name_sources(self.queries, "queries"))
+        for name, query in self.queries.items():
+            if isinstance(query, str) and query != "all" and not names_function(query):
+                _parsed(query, name)
 
     def estimate(
         self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None
@@ -82,8 +88,9 @@ class _Queries(Factor):
             return np.ones(len(frame), dtype=np.bool_)
         what = f"the query of source `{name}`"
         if isinstance(query, str) and not names_function(query):
-            _check_queried(frame, query, what)
-            selected = _evaluated(frame, query, what)
+            parsed = _parsed(query, name)
+            _check_queried(frame, parsed, what)
+            selected = _evaluated(frame, parsed, name)
         else:
             selected = read_function(query)(frame)
         mask_n = np.asarray(selected)
@@ -108,39 +115,46 @@ class _Queries(Factor):
         return Description("Subpopulation", (assumed,), (), anchor, population, shown)
 
 
-def _check_queried(frame: pd.DataFrame, query: str, what: str) -> None:
+def _parsed(query: str, source: str) -> TableQuery:
+    try:
+        return parse_query(query)
+    except ConfigError as error:
+        raise _wrong_query(query, source, error) from None
+
+
+def _wrong_query(query: str, source: str, error: Exception) -> ConfigError:
+    kind = "" if isinstance(error, ConfigError) else f"{type(error).__name__}: "
+    return ConfigError(
+        f"the query of source `{source}` cannot be used, {short_name(query, 200)!r}: {kind}{error}",
+        option="queries",
+        source=source,
+        value=query,
+    )
+
+
+def _check_queried(frame: pd.DataFrame, query: TableQuery, what: str) -> None:
     """Refuse a query over missing values that does not say what they are.
 
     A comparison with one is False, as if the source could not select the image: nobody knows that.
     """
-    words = set(re.findall(r"`([^`]+)`", query)) | set(re.findall(r"\w+", query))
-    if words & {"isna", "isnull", "notna", "notnull"}:
+    if query.asks_for_missing:
         return
     for name in frame.columns:
-        missing = np.flatnonzero(frame[name].isna()) if name in words else np.empty(0)
+        missing = np.flatnonzero(frame[name].isna()) if name in query.columns else np.empty(0)
         if missing.size:
             raise DataError(
                 f"{name} is missing for {missing.size} of {len(frame)} images, the first in row "
-                f"{missing[0]}, and {what}, {query!r}, does not say whether it selects them. Leave "
-                f"those images out, fill the values in, or write '{name}.notna() and ({query})'.",
+                f"{missing[0]}, and {what}, {query.text!r}, does not say whether it selects them. "
+                "Leave those images out, fill the values in, or write "
+                f"'{name}.notna() and ({query.text})'.",
                 column=name,
                 count=int(missing.size),
                 row=int(missing[0]),
             )
 
 
-def _evaluated(frame: pd.DataFrame, query: str, what: str) -> Any:
-    if "@" in query or "__" in query:
-        raise wrong_option(
-            f"{what} may use columns, numbers, texts and comparisons only, not '@' or '__'",
-            queries=query,
-        )
+def _evaluated(frame: pd.DataFrame, query: TableQuery, source: str) -> Any:
     try:
-        return frame.eval(query, engine="python")
-    except Exception as error:  # pandas raises whatever the expression raises
-        raise ConfigError(
-            f"{what} cannot be evaluated: {query!r} ({type(error).__name__}: {error}). "
-            f"The columns are {first_few(list(frame.columns), 12)}.",
-            option="queries",
-            value=query,
-        ) from error
+        return query.select(frame)
+    except Exception as error:  # pandas raises whatever a comparison raises
+        raise _wrong_query(query.text, source, error) from error

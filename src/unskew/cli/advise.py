@@ -8,7 +8,16 @@ from typing import Annotated
 import typer
 
 from unskew.cli.error_messages import DONE, NOT_IDENTIFIABLE, print_json, remarks
-from unskew.cli.options import AsJson, Configuration, Jobs, Quiet, Seed, shows_progress
+from unskew.cli.options import (
+    AllowCode,
+    AsJson,
+    Configuration,
+    Jobs,
+    OneTarget,
+    Quiet,
+    Seed,
+    shows_progress,
+)
 
 
 def advise_run(
@@ -51,9 +60,11 @@ def advise_run(
         Path | None,
         typer.Option("--output", "-o", help="Folder for advice.json; created if necessary."),
     ] = None,
+    target: OneTarget = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
     seed: Seed = None,
+    allow_code: AllowCode = None,
     jobs: Jobs = None,
 ) -> int:
     """Advise what to collect next: which source or kind of image, and how many.
@@ -69,7 +80,9 @@ def advise_run(
 
     with remarks(quiet):
         costs = read_costs(cost or [])
-        config = load_config(configuration, seed=seed, jobs=jobs)
+        config = load_config(
+            configuration, seed=seed, jobs=jobs, target=target, allow_code=allow_code or ()
+        )
         inputs = read_inputs(config, progress=shows_progress(quiet, as_json))
         advice = advise_inputs(
             inputs,

@@ -25,6 +25,7 @@ from unskew.cli.error_messages import (
 )
 from unskew.cli.evaluate import evaluate_model
 from unskew.cli.options import (
+    AllowCode,
     AsJson,
     Configuration,
     Download,
@@ -181,6 +182,7 @@ def check(
     as_json: AsJson = False,
     quiet: Quiet = False,
     seed: Seed = None,
+    allow_code: AllowCode = None,
     jobs: Jobs = None,
 ) -> int:
     """Check whether this can be debiased.
@@ -194,7 +196,14 @@ def check(
     from unskew.runs.pipeline import run
 
     with remarks(quiet):
-        config = load_config(configuration, seed=seed, jobs=jobs, forecast=False, target=target)
+        config = load_config(
+            configuration,
+            seed=seed,
+            jobs=jobs,
+            forecast=False,
+            target=target,
+            allow_code=allow_code or (),
+        )
         try:
             summary, code = run(config, progress=shows_progress(quiet, as_json)).summary, DONE
         except (OverlapError, CoverageError) as error:
@@ -226,6 +235,7 @@ def give_weights(
     as_json: AsJson = False,
     quiet: Quiet = False,
     seed: Seed = None,
+    allow_code: AllowCode = None,
     jobs: Jobs = None,
 ) -> int:
     """Give every image one weight, and write a page that shows everything.
@@ -242,7 +252,14 @@ def give_weights(
 
     bar = shows_progress(quiet, as_json)
     with remarks(quiet):
-        config = load_config(configuration, seed=seed, jobs=jobs, forecast=forecast, target=target)
+        config = load_config(
+            configuration,
+            seed=seed,
+            jobs=jobs,
+            forecast=forecast,
+            target=target,
+            allow_code=allow_code or (),
+        )
         try:
             done = run(config, output, overwrite=overwrite, command=written_command(), progress=bar)
             summary, written, code = done.summary, list(done.files), DONE
@@ -312,6 +329,7 @@ def assign_splits(
     as_json: AsJson = False,
     quiet: Quiet = False,
     seed: Seed = None,
+    allow_code: AllowCode = None,
     jobs: Jobs = None,
 ) -> None:
     """Assign images to train, validation and test.
@@ -324,7 +342,7 @@ def assign_splits(
     from unskew.runs.splits import read_shares, write_splits
 
     with remarks(quiet):
-        config = load_config(configuration, seed=seed, jobs=jobs)
+        config = load_config(configuration, seed=seed, jobs=jobs, allow_code=allow_code or ())
         parts = read_shares(shares)
         counts = write_splits(
             config, output, parts, overwrite=overwrite, progress=shows_progress(quiet, as_json)
@@ -348,6 +366,7 @@ def verify(
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
+    allow_code: AllowCode = None,
     jobs: Jobs = None,
 ) -> int:
     """Recompute the weights from the fingerprinted inputs, and check every claim of the report.
@@ -358,7 +377,13 @@ def verify(
     from unskew.runs.verification import verify_run
 
     with remarks(quiet):
-        checks = verify_run(results, data=data, jobs=jobs, progress=shows_progress(quiet, as_json))
+        checks = verify_run(
+            results,
+            data=data,
+            jobs=jobs,
+            progress=shows_progress(quiet, as_json),
+            allow_code=allow_code or (),
+        )
     good = all(check.ok for check in checks)
     if as_json:
         print_json({"ok": good, "checks": [check.to_dict() for check in checks]})

@@ -10,6 +10,7 @@ import typer
 
 from unskew.cli.error_messages import print_json, remarks
 from unskew.cli.options import (
+    AllowCode,
     AsJson,
     Jobs,
     OneTarget,
@@ -123,6 +124,7 @@ def evaluate_model(
     as_json: AsJson = False,
     quiet: Quiet = False,
     seed: BootstrapSeed = 0,
+    allow_code: AllowCode = None,
     jobs: Jobs = None,
 ) -> None:
     """Evaluate a model on the target: predictions of any model, or images with a trained run.
@@ -161,6 +163,7 @@ def evaluate_model(
 
             bar = shows_progress(quiet, as_json)
             here: dict[str, Any] = {"overwrite": overwrite, "jobs": jobs, "progress": bar}
+            here["allow_code"] = allow_code or ()
             evaluation: Evaluation | EvaluationsByTarget = evaluate_images(
                 results, images, **of_images, **here, **both
             )

@@ -9,6 +9,7 @@ import typer
 
 from unskew.cli.error_messages import print_json, remarks
 from unskew.cli.options import (
+    AllowCode,
     AsJson,
     Configuration,
     Jobs,
@@ -55,6 +56,7 @@ def predict_gain(
     as_json: AsJson = False,
     quiet: Quiet = False,
     seed: Seed = None,
+    allow_code: AllowCode = None,
     jobs: Jobs = None,
 ) -> None:
     """Forecast, before training, what reweighting will bring, from linear probes on the features.
@@ -64,12 +66,21 @@ def predict_gain(
     shows the forecast from then on.
     """
     from unskew.cli import terminal
+    from unskew.files.user_code import permit_code
     from unskew.learn.ways import check_way
     from unskew.runs.forecast import forecast_record, write_forecast
     from unskew.runs.inputs import load_config, read_inputs
 
     with remarks(quiet):
-        config = load_config(configuration, seed=seed, jobs=jobs, target=target)
+        config = load_config(
+            configuration,
+            seed=seed,
+            jobs=jobs,
+            target=target,
+            allow_code=allow_code or (),
+        )
+        if learner is not None:
+            permit_code(learner, allow_code or (), [config.folder])
         bar = shows_progress(quiet, as_json)
         inputs = read_inputs(config, progress=bar)
         named = [name.strip() for name in arms.split(",") if name.strip()]
@@ -101,6 +112,7 @@ def rehearse_sources(
     as_json: AsJson = False,
     quiet: Quiet = False,
     seed: Seed = None,
+    allow_code: AllowCode = None,
     jobs: Jobs = None,
 ) -> None:
     """Rehearse on your data: each source in turn is the target, the others are weighted to it.
@@ -114,7 +126,13 @@ def rehearse_sources(
     from unskew.runs.inputs import load_config, read_inputs
 
     with remarks(quiet):
-        config = load_config(configuration, seed=seed, jobs=jobs, target=target)
+        config = load_config(
+            configuration,
+            seed=seed,
+            jobs=jobs,
+            target=target,
+            allow_code=allow_code or (),
+        )
         inputs = read_inputs(config, progress=shows_progress(quiet, as_json))
         rehearsal = rehearse_inputs(inputs, progress=shows_progress(quiet, as_json))
         if output is not None:

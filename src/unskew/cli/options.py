@@ -71,6 +71,15 @@ Download = Annotated[
         help="Fetch a missing CIFAR archive from its home page, and check it.",
     ),
 ]
+AllowCode = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-code",
+        metavar="NAME",
+        help="A module, or file of a network, next to the configuration or in the working "
+        "directory that may run; repeatable.",
+    ),
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files or folders.")]
 
 

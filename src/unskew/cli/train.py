@@ -9,6 +9,7 @@ import typer
 
 from unskew.cli.error_messages import DONE, NOT_IDENTIFIABLE, print_json, remarks
 from unskew.cli.options import (
+    AllowCode,
     AsJson,
     Configuration,
     Jobs,
@@ -97,6 +98,7 @@ def train_network(
     as_json: AsJson = False,
     quiet: Quiet = False,
     seed: Seed = None,
+    allow_code: AllowCode = None,
     jobs: Jobs = None,
 ) -> int:
     """Train a model with the weights, judge it on held-out images, and write its card.
@@ -105,6 +107,7 @@ def train_network(
     that was stopped continues with --resume.
     """
     from unskew.cli import terminal
+    from unskew.files.user_code import permit_code
     from unskew.runs.inputs import load_config
     from unskew.training.run import override_learn, prepare_training, run_training
 
@@ -117,7 +120,15 @@ def train_network(
                 "or --weights.",
                 option="--weights",
             )
-        config = load_config(configuration, seed=seed, jobs=jobs, target=target)
+        config = load_config(
+            configuration,
+            seed=seed,
+            jobs=jobs,
+            target=target,
+            allow_code=allow_code or (),
+        )
+        if model is not None:
+            permit_code(model, allow_code or (), [config.folder])
         config = override_learn(
             config, {**learn, "device": device, "arms": arms or None, "by": by or None}
         )

@@ -1,5 +1,6 @@
 """The settings of a run <-> TOML.
 
+- ``code_references``: which code a configuration names, and what of it may run.
 - ``families``: ``[bias]`` and ``features``, whose keys come from dataclasses.
 - ``key_rules``: rules of single keys: types of values, what sections have in common, and keys of
   [learn] that do not go with its model.

@@ -266,13 +266,13 @@ def _takes(section: type[BaseModel], below: KeyPath) -> str:
 def problem_of_error(path: KeyPath, error: Exception, keys: Iterable[KeyPath]) -> Problem:
     """Find the key that an error is about.
 
-    It is the deepest of ``keys`` below ``path`` (or below the option that the error carries as a
-    fact) that the message quotes, else one that it begins with, else ``path``.
+    It is the deepest of ``keys`` below ``path`` (or below the option and the source that the error
+    carries as facts) that the message quotes, else one that it begins with, else ``path``.
     """
-    message, option = str(error), getattr(error, "facts", {}).get("option")
-    keys = list(keys)
-    if option is not None and any(key[: len(path) + 1] == (*path, option) for key in keys):
-        path = (*path, option)
+    message, facts, keys = str(error), getattr(error, "facts", {}), list(keys)
+    for name in (facts.get("option"), facts.get("source")):
+        if name is not None and any(key[: len(path) + 1] == (*path, name) for key in keys):
+            path = (*path, name)
     below = [
         key
         for key in keys

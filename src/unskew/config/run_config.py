@@ -19,6 +19,7 @@ from typing import Any
 from pydantic import Field, PrivateAttr
 
 from unskew.bias.base import Bias
+from unskew.config.code_references import code_problems
 from unskew.config.families import feature_problems, read_bias_settings
 from unskew.config.key_rules import Section
 from unskew.config.problems import (
@@ -43,8 +44,14 @@ from unskew.config.sections import (
     SourcesSection,
     TargetSection,
 )
-from unskew.config.toml_text import KeyPath, TomlPosition, locate_keys, toml_document
-from unskew.errors import ConfigError, InvalidConfigError, did_you_mean, first_few
+from unskew.config.toml_text import (
+    KeyPath,
+    TomlPosition,
+    locate_keys,
+    read_toml_text,
+    toml_document,
+)
+from unskew.errors import ConfigError, did_you_mean, first_few
 from unskew.files.atomic import write_text
 from unskew.records import Target
 
@@ -183,6 +190,7 @@ def read_config(
     *,
     folder: str | os.PathLike[str] | None = None,
     check_paths: bool = True,
+    allow_code: Collection[str] | None = (),
 ) -> RunConfig:
     """Read and check a configuration; one `ConfigError` lists all problems with their lines.
 
@@ -191,8 +199,10 @@ def read_config(
     path : the TOML file.
     folder : where relative paths start; default: what the file says, else the file's own folder.
     check_paths : also check that the folders and files it names exist.
+    allow_code : modules and files of networks next to the file, or in the working directory, that
+        may run; others are refused. None: nothing is checked, for callers that run nothing.
     """
-    file, text = os.fspath(path), _read_text(Path(path))
+    file, text = os.fspath(path), read_toml_text(Path(path))
     try:
         settings = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -206,7 +216,9 @@ def read_config(
     # what it means to the system.
     base = Path(os.path.realpath(Path(path).parent))
     config, problems = _checked(settings, base, folder, positions, check_paths)
-    if config is None:
+    if config is not None and allow_code is not None:
+        problems = code_problems(settings, allow_code, [config.folder, base])
+    if config is None or problems:
         raise config_error(file, text, problems, positions)
     return config
 
@@ -270,42 +282,6 @@ def write_config(
     except ValueError:  # another drive of Windows
         folder = config.folder.as_posix()
     write_text(path, toml_document({"folder": folder, **resolved(config)}))
-
-
-def _read_text(path: Path) -> str:
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        names = [other.name for other in path.parent.glob("*.toml")] if path.parent.is_dir() else []
-        near = did_you_mean(path.name, names) or (
-            f" In that folder there is {first_few(sorted(names))}." if names else ""
-        )
-        raise ConfigError(
-            f"there is no configuration {str(path)!r}.{near} `unskew init` writes one to start "
-            "from.",
-            path=str(path),
-        ) from None
-    except IsADirectoryError:
-        raise ConfigError(
-            f"{str(path)!r} is a folder, not a configuration. `unskew init` writes one from "
-            "folders of images.",
-            path=str(path),
-        ) from None
-    except OSError as error:
-        raise ConfigError(
-            f"the configuration {str(path)!r} cannot be read ({error.strerror or error}).",
-            path=str(path),
-        ) from None
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        message = (
-            f"{path}:{line}: a configuration is UTF-8 text, and byte {error.start} is not. "
-            "Save the file as UTF-8."
-        )
-        problem = {"file": str(path), "line": line, "key": "", "message": "not UTF-8"}
-        raise InvalidConfigError(message, [problem], path=str(path), line=line) from None
 
 
 def _checked(

@@ -7,9 +7,11 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime, time
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from unskew.errors import ConfigError
+from unskew.errors import ConfigError, InvalidConfigError, UnskewError, did_you_mean, first_few
+from unskew.files.reading import check_regular
 
 # Keys from the top down; a number is the index in an array: ("bias", "factors", 1, "family").
 KeyPath = tuple[str | int, ...]
@@ -321,3 +323,38 @@ def _section(header: str, table: Mapping[str, Any]) -> str:
                 _line(name, value) for name, value in element.items() if value is not None
             )
     return text
+
+
+def read_toml_text(path: Path) -> str:
+    """Read the text of a configuration: a regular file in UTF-8."""
+    try:
+        check_regular(path, ConfigError)
+        data = path.read_bytes()
+    except FileNotFoundError:
+        names = [other.name for other in path.parent.glob("*.toml")] if path.parent.is_dir() else []
+        near = did_you_mean(path.name, names) or (
+            f" In that folder there is {first_few(sorted(names))}." if names else ""
+        )
+        raise ConfigError(
+            f"there is no configuration {str(path)!r}.{near} `unskew init` writes one to start "
+            "from.",
+            path=str(path),
+        ) from None
+    except (OSError, ValueError) as error:  # a name with a zero in it
+        if isinstance(error, UnskewError):
+            raise
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(
+            f"the configuration {str(path)!r} cannot be read ({reason}).",
+            path=str(path),
+        ) from None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        message = (
+            f"{path}:{line}: a configuration is UTF-8 text, and byte {error.start} is not. "
+            "Save the file as UTF-8."
+        )
+        problem = {"file": str(path), "line": line, "key": "", "message": "not UTF-8"}
+        raise InvalidConfigError(message, [problem], path=str(path), line=line) from None

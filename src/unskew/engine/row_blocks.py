@@ -19,6 +19,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from unskew import errors
+from unskew.files.reading import check_regular, damage_named
 
 # Converted blocks hold about this many entries: 2 MB of doubles, which stay in a second- or
 # third-level cache.
@@ -155,15 +156,10 @@ class ParquetRows:
         """Return the columns read, in order."""
         if self.columns is not None:
             return self.columns
-        import pyarrow as pa
         import pyarrow.dataset as ds
 
-        try:
+        with damage_named(self.path, "omega"):
             names = ds.dataset(self.path, format="parquet").schema.names
-        except (pa.ArrowInvalid, OSError) as error:
-            raise errors.DataError(
-                f"omega cannot be read from {self.path}: {error}", path=str(self.path)
-            ) from None
         return tuple(
             name for name in names if not name.startswith("__index_level_")
         )  # pandas keeps its index so
@@ -177,13 +173,22 @@ class ParquetRows:
             else [self.path]
         )
         for file in files:
-            with pq.ParquetFile(file) as parquet:
-                for batch in parquet.iter_batches(
+            with damage_named(file, "omega"):
+                parquet = pq.ParquetFile(file)
+            with parquet:
+                batches = parquet.iter_batches(
                     batch_size=self.batch_rows, columns=list(self.names()), use_threads=False
-                ):
-                    yield np.column_stack(
-                        [column.to_numpy(zero_copy_only=False) for column in batch.columns]
-                    )
+                )
+                while (block := _next_block(batches, file)) is not None:
+                    yield block
+
+
+def _next_block(batches: Iterator[Any], file: Path) -> npt.NDArray[Any] | None:
+    with damage_named(file, "omega"):
+        batch = next(batches, None)
+        if batch is None:
+            return None
+        return np.column_stack([column.to_numpy(zero_copy_only=False) for column in batch.columns])
 
 
 def _by_number(path: Path) -> list[Any]:
@@ -301,12 +306,9 @@ def _open_path(path: Path) -> Any:
             f"omega is to be read from {path}, but there is no such file or folder.", path=str(path)
         )
     if path.suffix == ".npy":
-        try:
+        with damage_named(path, "omega"):
+            check_regular(path)
             return np.load(path, mmap_mode="r", allow_pickle=False)
-        except (ValueError, OSError) as error:
-            raise errors.DataError(
-                f"omega cannot be read from {path}: {error}", path=str(path)
-            ) from None
     if path.suffix == ".parquet" or path.is_dir():
         return ParquetRows(path)
     raise errors.DataError(

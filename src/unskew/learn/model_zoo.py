@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import importlib
 import inspect
 import traceback
 from collections.abc import Callable
@@ -14,7 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unskew.errors import ConfigError, did_you_mean
+from unskew.errors import ConfigError
+from unskew.files.user_code import import_reference
 from unskew.learn.fast_network import SMALLEST_SIDE, FastNetwork
 from unskew.learn.probe import Probe
 from unskew.learn.resnet import ResNet
@@ -113,7 +113,8 @@ def make_network(
 
 
 def _call_factory(model: str, n_classes: int) -> nn.Module:
-    factory, name = _find_factory(model), model.partition(":")[2]
+    factory = import_reference(model, option="model")
+    name = model.partition(":")[2]
     try:
         network = _called(factory, n_classes)
     except Exception as error:
@@ -130,44 +131,6 @@ def _call_factory(model: str, n_classes: int) -> nn.Module:
             value=model,
         )
     return network
-
-
-def _find_factory(model: str) -> Callable[..., Any]:
-    """Import what ``module:factory`` names."""
-    module, _, name = model.partition(":")
-    try:
-        target: Any = importlib.import_module(module)
-    except ImportError as error:
-        raise ConfigError(
-            f"model {model!r}: the module {module!r} cannot be imported ({error}). Is it "
-            "installed, or in the folder that Python starts in?",
-            option="model",
-            value=model,
-        ) from error
-    # Whatever a module of the user raises is the user's to read.
-    except (Exception, SystemExit) as error:
-        raise ConfigError(
-            f"model {model!r}: the module {module!r} fails when it is imported: {_raised(error)}",
-            option="model",
-            value=model,
-        ) from error
-    for part in name.split("."):
-        if not hasattr(target, part):
-            raise ConfigError(
-                f"model {model!r}: {module!r} has no {part!r}.{did_you_mean(part, dir(target))}",
-                option="model",
-                value=model,
-            )
-        target = getattr(target, part)
-    if not callable(target):
-        raise ConfigError(
-            f"model {model!r} names {name!r}, which cannot be called: name a function or class "
-            "that makes the network.",
-            option="model",
-            value=model,
-        )
-    factory: Callable[..., Any] = target
-    return factory
 
 
 def _called(factory: Callable[..., Any], n_classes: int) -> Any:

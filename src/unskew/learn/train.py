@@ -139,7 +139,7 @@ def train_model(
         error = _start_fabric(settings).launch(functools.partial(_train_network, run=run))
         if error is not None:
             raise error
-    return load_trained(path)
+    return load_trained(path, allow_code=[settings.model])
 
 
 def _check_watched(data: TrainingData, watched: Mapping[str, TrainingData]) -> None:

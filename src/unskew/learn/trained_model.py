@@ -10,7 +10,7 @@ import pickle
 import shutil
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from unskew.engine.progress import show_progress
 from unskew.errors import ConfigError, DataError, did_you_mean, missing_extra
 from unskew.files.atomic import written_whole
 from unskew.files.plain_json import write_json
+from unskew.files.user_code import permit_code
 from unskew.learn.logit_calibration import LogitCalibration
 from unskew.learn.presets import DEVICES, TrainSettings
 from unskew.learn.training_data import row_blocks
@@ -363,10 +364,14 @@ def _rebuilt(value: Any) -> Any:
     return value.detach().cpu().clone() if hasattr(value, "detach") else value
 
 
-def load_trained(folder: str | os.PathLike[str]) -> TrainedModel:
+def load_trained(
+    folder: str | os.PathLike[str], *, allow_code: Collection[str] = ()
+) -> TrainedModel:
     """Load the model that `train_model` wrote into ``folder``.
 
-    Nothing in the file is run; a ``module:factory`` is imported and called.
+    Nothing in the file is run; a ``module:factory`` is imported and called. Its module must be
+    installed or imported already; one that is only in ``folder`` or in the working directory must
+    be named in ``allow_code``.
     """
     path = Path(folder) / MODEL
     if not path.exists():
@@ -385,6 +390,9 @@ def load_trained(folder: str | os.PathLike[str]) -> TrainedModel:
         raise missing_extra("torch", "a trained model", error) from None
     state = load_state(path)
     settings = TrainSettings(**state["settings"])
+    # The folder of `unskew train` holds those of its arms.
+    home = path.absolute().parents[2 if path.absolute().parents[1].name == "arms" else 0]
+    permit_code(settings.model, allow_code, [home])
     shape, classes = tuple(state["shape"]), tuple(state["classes"])
     width = shape[-1]
     with torch.random.fork_rng([]):

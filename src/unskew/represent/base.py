@@ -70,6 +70,8 @@ class Representation(ABC):
     needs : "header", "reduced" or "pixels": what `compute` receives.
     side : of the reduced copy, the least length of the shorter side (with ``needs = "reduced"``
         only).
+    enough_side : where `prepare` makes the image small: the shorter side of a copy that serves as
+        well as the whole, so that a very large JPEG need not be decoded in full; None: none does.
     batch_size : images in a batch; None: as many as stay in the processor's cache.
     one_at_a_time : `compute` uses all cores by itself (a neural network), so two threads never call
         it at once.
@@ -81,6 +83,10 @@ class Representation(ABC):
     side: ClassVar[int] = REDUCED_SIDE
     batch_size: ClassVar[int | None] = None
     one_at_a_time: ClassVar[bool] = False
+
+    @property
+    def enough_side(self) -> int | None:
+        return None
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -39,6 +39,10 @@ FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF
 # The decoder of JPEG gives the mean of every 8 × 8 block by itself, without decoding the rest. At
 # 1/2 and 1/4 it saves little.
 _JPEG_FACTOR = 8
+# Larger ones, which few cameras make, are read reduced where a small copy is wanted.
+_LARGE_PIXELS = 25_000_000
+# A block of 8 × 8 pixels takes a bit at the least: a shorter file ends before its pixels do.
+_JPEG_PIXELS_PER_BYTE = 8 * 64
 _ORIENTATION, _EXIF_PART, _GPS_PART = 0x0112, 0x8769, 0x8825
 # EXIF orientation -> what turns the image upright (names of PIL.Image.Transpose).
 _UPRIGHT = {
@@ -113,6 +117,19 @@ class Picture:
             self._image = _open(raw)
             self._size = self._image.size
             _check_size(*self._size, max_pixels)
+            self._check_bytes(len(raw))
+
+    def _check_bytes(self, count: int) -> None:
+        """Refuse, before memory is reserved, a JPEG too short for a quarter of its pixels."""
+        if self._is_jpeg and self.n_pixels > 4 * _JPEG_PIXELS_PER_BYTE * count:
+            raise ImageError(
+                f"the file is truncated ({count:,} bytes cannot hold {self._size[0]} × "
+                f"{self._size[1]} pixels)"
+            )
+
+    @property
+    def _is_jpeg(self) -> bool:
+        return self._array is None and self._image.format in ("JPEG", "MPO")
 
     @property
     def n_pixels(self) -> int:
@@ -135,6 +152,19 @@ class Picture:
         """The whole image, (h, w, 3)."""
         return self._array if self._array is not None else self._turned(self._full)
 
+    def pixels_of(self, enough: int | None) -> Pixels:
+        """Return the whole image, or of a very large JPEG a copy that is read reduced.
+
+        Its shorter side has at least ``enough`` pixels; None: always the whole.
+        """
+        if enough is None or not self._is_jpeg or self.n_pixels <= _LARGE_PIXELS:
+            return self.pixels
+        shorter = min(self._size)
+        copy = _open(self._raw)  # type: ignore[arg-type]
+        width, height = (-(-length * enough // shorter) for length in self._size)
+        copy.draft(None, (width, height))
+        return self._turned(_as_rgb(copy))
+
     def reduced(self, side: int) -> Pixels:
         """Return the reduced copy of `reduce_images`.
 
@@ -151,7 +181,7 @@ class Picture:
         if self._array is not None:
             small: Pixels = reduce_images(self._array[None], side)[0]
             return small
-        if factor >= _JPEG_FACTOR and self._image.format in ("JPEG", "MPO"):
+        if factor >= _JPEG_FACTOR and self._is_jpeg:
             copy = _open(self._raw)  # type: ignore[arg-type]
             copy.draft(None, (self._size[0] // _JPEG_FACTOR, self._size[1] // _JPEG_FACTOR))
             drafted = self._size[0] > copy.size[0]

@@ -104,6 +104,10 @@ class Embedding(Representation):
         return self.batch
 
     @property
+    def enough_side(self) -> int:
+        return ENOUGH * self.size
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """``embedding_0`` …; without components their number is the network's, not known yet."""
         return column_names(self.name, [str(j) for j in range(self.components)])
@@ -181,6 +185,10 @@ def embed_batch(
     value_b3hw -= np.asarray(mean, dtype=np.float32)[:, None, None]
     value_b3hw /= np.asarray(std, dtype=np.float32)[:, None, None]
     return network.embed(value_b3hw)
+
+
+# A copy of so many times the side of the square is as good as the whole image.
+ENOUGH = 4
 
 
 def fit_to_square(

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from unskew.errors import ConfigError, did_you_mean, wrong_option
+from unskew.files.user_code import import_reference
 from unskew.represent import efficientnet
 from unskew.represent.networks import (
     Network,
@@ -24,7 +25,6 @@ from unskew.represent.networks import (
     import_torch,
     torch_device,
 )
-from unskew.represent.user_functions import find_function
 
 _ONNX = (".onnx",)
 _TORCHSCRIPT = (".pt", ".pth", ".ts", ".torchscript")
@@ -154,7 +154,7 @@ class Factory(Model):
         """The module that the factory returns."""
         torch = import_torch(f"the model {self.name!r}")
         try:
-            made = find_function(self.name)()
+            made = import_reference(self.name)()
         except ConfigError:
             raise
         except Exception as error:  # the user's code may raise anything

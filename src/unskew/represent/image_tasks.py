@@ -99,6 +99,7 @@ class Worker:
         known: KnownContent | None,
         max_pixels: int | None,
         pixels_at_once: int | None = None,
+        lock_file: str | None = None,
     ) -> None:
         self.images, self.representations, self.known, self.max_pixels = (
             images,
@@ -108,18 +109,25 @@ class Worker:
         )
         self.pixels_at_once = pixels_at_once or _PIXELS_AT_ONCE
         self.stop = threading.Event()
-        self._budget = _PixelBudget(self.pixels_at_once)
+        self._budget = _PixelBudget(self.pixels_at_once, lock_file)
+        self.lock_file = lock_file
         self._alone = threading.Lock()
         self._groups: dict[tuple[int, ...], list[Group]] = {}
 
-    def shared_among(self, processes: int) -> Worker:
-        """Return the same for each of so many processes, which together hold as many pixels."""
+    def shared_among(self, processes: int, lock_file: str | None = None) -> Worker:
+        """Return the same for each of so many processes, which together hold as many pixels.
+
+        An image that exceeds the share of its process locks ``lock_file``: there is one at a time,
+        in all of them.
+        """
+        self._budget.lock_file = lock_file
         return Worker(
             self.images,
             self.representations,
             self.known,
             self.max_pixels,
             max(1, self.pixels_at_once // processes),
+            lock_file,
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -130,6 +138,7 @@ class Worker:
             self.known,
             self.max_pixels,
             self.pixels_at_once,
+            self.lock_file,
         )
 
     def work(self, rows: Sequence[int]) -> TaskResult:
@@ -202,7 +211,7 @@ class Worker:
         if representation.needs == "header":
             return picture.header
         pixels = (
-            picture.pixels
+            picture.pixels_of(representation.enough_side)
             if representation.needs == "pixels"
             else picture.reduced(representation.side)
         )
@@ -271,22 +280,40 @@ class _Batches:
 class _PixelBudget:
     """Makes large images wait for one another, so that memory stays bounded."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, lock_file: str | None = None) -> None:
         self._limit, self._used, self._changed = limit, 0, threading.Condition()
+        self.lock_file = lock_file
 
     @contextmanager
     def hold(self, amount: int) -> Iterator[None]:
-        # One image may exceed the limit, alone.
+        # One image may exceed the limit, alone, and alone among all processes.
+        alone = locked(self.lock_file) if amount > self._limit else nullcontext()
         amount = min(amount, self._limit)
         with self._changed:
             self._changed.wait_for(lambda: self._used + amount <= self._limit)
             self._used += amount
         try:
-            yield
+            with alone:
+                yield
         finally:
             with self._changed:
                 self._used -= amount
                 self._changed.notify_all()
+
+
+@contextmanager
+def locked(file: str | None) -> Iterator[None]:
+    """Hold a lock that all processes see, by a file; where the system has none, do nothing."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        file = None
+    if file is None:
+        yield
+        return
+    with open(file, "ab") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
 
 
 @contextmanager

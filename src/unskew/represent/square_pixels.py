@@ -13,7 +13,7 @@ from unskew.errors import wrong_option
 from unskew.records import Pool
 from unskew.represent.base import Needs, Pixels, Representation
 from unskew.represent.decode import MAX_PIXELS
-from unskew.represent.embedding import RESIZE_RULES, fit_to_square
+from unskew.represent.embedding import ENOUGH, RESIZE_RULES, fit_to_square
 from unskew.represent.pool_features import compute_rows
 
 
@@ -43,6 +43,10 @@ class Squares(Representation):
         if self.resize not in RESIZE_RULES:
             known = " or ".join(map(repr, RESIZE_RULES))
             raise wrong_option(f"resize is {known}", resize=self.resize, allowed=list(RESIZE_RULES))
+
+    @property
+    def enough_side(self) -> int:
+        return ENOUGH * self.size
 
     def prepare(self, pixels: Pixels) -> Pixels:
         """Resize (h, w, 3) to (size, size, 3)."""

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
+from unskew.files.user_code import import_reference
 from unskew.represent.base import Needs, Pixels, Representation
 
 
@@ -50,7 +51,7 @@ class OwnFunction(Representation):
             reference,
             json.dumps(rest, sort_keys=True),
             bool(options.get("reduced", False)),
-            function or find_function(reference),
+            function or import_reference(reference),
         )
 
     @property
@@ -73,7 +74,7 @@ class OwnFunction(Representation):
         with, not only on their file.
         """
         try:
-            named = find_function(self.reference)
+            named = import_reference(self.reference)
             if self.function is not None and self.function is not named:
                 return uuid.uuid4().hex
             file = inspect.getsourcefile(inspect.unwrap(named))
@@ -91,7 +92,7 @@ class OwnFunction(Representation):
         }
 
     def compute(self, batch: Pixels) -> npt.NDArray[Any]:
-        function = self.function or find_function(self.reference)
+        function = self.function or import_reference(self.reference)
         values = np.asarray(function(batch, **json.loads(self.options)))
         if (
             values.dtype.kind not in "fiub"
@@ -105,31 +106,6 @@ class OwnFunction(Representation):
                 value=list(values.shape),
             )
         return values.astype(np.float64).reshape(len(batch), -1)
-
-
-def find_function(reference: str) -> Callable[..., Any]:
-    """Find the function ``module:function``, or raise a `ConfigError` that says what is missing."""
-    module_name, _, path = reference.partition(":")
-    try:
-        target: Any = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ConfigError(
-            f"{reference!r}: the module {module_name!r} cannot be imported ({error}). It must be "
-            "installed, or be in a folder of PYTHONPATH; is the name spelled right?",
-            value=reference,
-        ) from error
-    for part in path.split("."):
-        if not hasattr(target, part):
-            raise ConfigError(
-                f"{reference!r}: the module {module_name!r} exists, but has no {path!r}.",
-                value=reference,
-            )
-        target = getattr(target, part)
-    if not callable(target):
-        raise ConfigError(
-            f"{reference!r} is not a function but {type(target).__name__}.", value=reference
-        )
-    return target  # type: ignore[no-any-return]
 
 
 # Name in a configuration -> its class, loaded when it is asked for.

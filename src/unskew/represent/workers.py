@@ -41,7 +41,7 @@ class Processes:
         self._folder = tempfile.TemporaryDirectory(prefix="unskew-")
         self._file = str(Path(self._folder.name) / "worker")
         # By a file: arrays in it are mapped into memory, once for all processes.
-        joblib.dump(worker.shared_among(count + 1), self._file)
+        joblib.dump(worker.shared_among(count + 1, f"{self._file}.lock"), self._file)
         self._executor = ProcessPoolExecutor(count, env={name: "1" for name in _THREADS})
 
     def submit(self, rows: Sequence[int]) -> Future[TaskResult]:

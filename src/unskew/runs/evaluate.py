@@ -14,6 +14,7 @@ from unskew.errors import ConfigError
 from unskew.evaluation.predictions import Evaluation, evaluate_predictions, population_sentences
 from unskew.files.fingerprints import find_versions, fingerprint_file
 from unskew.files.plain_json import write_json
+from unskew.files.reading import damage_named, parquet_columns, read_parquet, read_text
 from unskew.records.target import THE_TARGET
 from unskew.runs.output import (
     MEMBERSHIPS,
@@ -21,7 +22,6 @@ from unskew.runs.output import (
     find_target_file,
     read_report,
     read_target_names,
-    unreadable_file,
 )
 from unskew.weigh.weights_table import read_weights_table
 
@@ -127,10 +127,8 @@ def evaluate_run_targets(
 
 def read_memberships_table(out: Path, target: str | None = None) -> pd.DataFrame | None:
     """Read memberships.parquet; None where there is none."""
-    import pandas as pd
-
     path = find_target_file(out, MEMBERSHIPS, target)
-    return pd.read_parquet(path) if path.is_file() else None
+    return read_parquet(path) if path.is_file() else None
 
 
 def run_rules(out: Path, target: str | None = None) -> tuple[bool, dict[str, list[float]]]:
@@ -141,14 +139,12 @@ def run_rules(out: Path, target: str | None = None) -> tuple[bool, dict[str, lis
     private, bins = False, dict[str, list[float]]()
     path = out / "run.toml"
     if path.is_file():
-        try:
-            settings = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise unreadable_file(path, error) from error
-        private = settings.get("report", {}).get("privacy") == "aggregate"
-        tables = settings.get("targets", {})
-        chosen = next(iter(tables), "") if target is None else target
-        bins = dict(tables.get(chosen, settings.get("target", {})).get("bins", {}))
+        with damage_named(path, "the settings of a run"):
+            settings = tomllib.loads(read_text(path))
+            private = settings.get("report", {}).get("privacy") == "aggregate"
+            tables = settings.get("targets", {})
+            chosen = next(iter(tables), "") if target is None else target
+            bins = dict(tables.get(chosen, settings.get("target", {})).get("bins", {}))
     return private or read_report(out).get("privacy") == "aggregate", bins
 
 
@@ -191,18 +187,15 @@ def _read_attributes(features: Path, by: Sequence[str], table: pd.DataFrame) -> 
     ``content``, which tells copies of one image, is read wherever it is known. Where one
     of the requested does not exist, read all columns: the error message lists them.
     """
-    import pandas as pd
-    import pyarrow.parquet as pq
-
     if not features.is_file():
         return None
-    stored = set(pq.read_schema(features).names)
+    stored = set(parquet_columns(features))
     if not by and "content" not in stored:
         return None
     columns = [part for name in by for part in ([name] if name in stored else name.split("*"))]
     wanted = [name for name in dict.fromkeys([*columns, "content"]) if name in stored - {"id"}]
     known = all(name in stored or name in table.columns for name in columns)
-    return pd.read_parquet(features, columns=["id", *wanted] if known else None)
+    return read_parquet(features, ["id", *wanted] if known else None)
 
 
 def _part_notes(out: Path, judged: str, target: str | None = None) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from os import PathLike
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.files.atomic import written_whole
 from unskew.files.plain_json import write_json
+from unskew.files.spreadsheet_text import guard_formula
 from unskew.records import Pool
 from unskew.records.levels import find_positions, level_text, list_ids
 from unskew.weigh.weights_table import COLUMNS, is_list
@@ -33,9 +33,6 @@ NEEDS_IMAGES = ("hf", "webdataset")
 
 # Weights that differ by less than this, relatively, are the same: rounding of sums.
 _SAME = 1e-9
-# Spreadsheets take a cell that begins with one of these for a formula, and run it.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 
 
 @dataclass(frozen=True)
@@ -170,10 +167,9 @@ class _Cells:
         if isinstance(value, float):
             return repr(value)
         text = json.dumps(value, ensure_ascii=False) if isinstance(value, list) else str(value)
-        if self.guard and text.startswith(_FORMULA) and not _NUMBER.fullmatch(text):
-            self.count += 1
-            return f"'{text}"
-        return text
+        cell = str(guard_formula(text)) if self.guard else text
+        self.count += cell != text
+        return cell
 
     def notes(self) -> tuple[str, ...]:
         if not self.count:
@@ -283,4 +279,4 @@ def _read_pool(folder: Path) -> Pool:
     from unskew.config.run_config import read_config
     from unskew.runs.inputs import read_pool
 
-    return read_pool(read_config(folder / "run.toml"))
+    return read_pool(read_config(folder / "run.toml", allow_code=None))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -15,8 +14,11 @@ from unskew.engine.threads import one_blas_thread
 from unskew.errors import ConfigError, DataError, UnskewError, first_few
 from unskew.files.atomic import written_together
 from unskew.files.plain_json import json_value, write_json
+from unskew.files.reading import damage_named, read_json, read_text
+from unskew.files.user_code import import_reference
 from unskew.records import Pool
 from unskew.report.files import write_summary
+from unskew.report.page.html import render_page
 from unskew.report.summary.forecast_panel import show_forecast
 from unskew.report.summary.plain import plain_value, summary_from_json
 from unskew.report.summary.privacy import private_provenance
@@ -90,8 +92,6 @@ def _way_of(config: RunConfig) -> Way:
 
 def make_learner(reference: str) -> Any:
     """Call what ``module:name`` names, such as ``sklearn.linear_model:LogisticRegression``."""
-    from unskew.represent.user_functions import find_function
-
     if ":" not in reference:
         raise ConfigError(
             "a learner is given as module:name, such as sklearn.linear_model:LogisticRegression; "
@@ -100,7 +100,7 @@ def make_learner(reference: str) -> Any:
             value=reference,
         )
     try:
-        return find_function(reference)()
+        return import_reference(reference)()
     except TypeError as error:
         raise ConfigError(
             f"the learner {reference!r} is called without arguments, and it cannot be ({error}).",
@@ -292,12 +292,19 @@ def write_page_again(folder: Path) -> Path:
             "writes.",
             path=str(folder / SUMMARY),
         )
-    summary = summary_from_json((folder / SUMMARY).read_text(encoding="utf-8"))
+    path = folder / SUMMARY
+    summary = summary_from_json(read_text(path))
     record = _find_forecast(summary, folder)
-    with written_together(folder, ()) as temporary:
+    with written_together(folder, ()) as temporary, damage_named(path, "a report"):
         shown = summary if record is None else _with_panel(summary, record)
         write_summary(shown, temporary / PAGE)
     return folder / PAGE
+
+
+def page_of(path: Path) -> str:
+    """Return the page of a report.json; one that contradicts itself is a `DataError`."""
+    with damage_named(path, "a report"):
+        return render_page(summary_from_json(read_text(path)))
 
 
 def _with_panel(summary: Summary, record: Mapping[str, Any]) -> Summary:
@@ -310,8 +317,8 @@ def _find_summary(folder: Path) -> Summary | None:
     if not (folder / SUMMARY).is_file():
         return None
     try:
-        return summary_from_json((folder / SUMMARY).read_text(encoding="utf-8"))
-    except (UnskewError, OSError, ValueError) as error:
+        return summary_from_json(read_text(folder / SUMMARY))
+    except UnskewError as error:
         log.warning("the page in %s stays as it is: %s cannot be read (%s)", folder, SUMMARY, error)
         return None
 
@@ -322,13 +329,14 @@ def _find_forecast(summary: Summary, folder: Path) -> Mapping[str, Any] | None:
     if not path.is_file() or summary.weights is None:
         return None
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(record, dict):
-            raise DataError(f"it contains a {type(record).__name__}", path=str(path))
-        if not _belongs(record, summary, path):
-            return None
-        show_forecast(record, summary.privacy)
-    except (UnskewError, OSError, ValueError) as error:
+        with damage_named(path, "a forecast"):
+            record = read_json(path)
+            if not isinstance(record, dict):
+                raise DataError(f"it contains a {type(record).__name__}", path=str(path))
+            if not _belongs(record, summary, path):
+                return None
+            show_forecast(record, summary.privacy)
+    except UnskewError as error:
         log.warning("%s is not shown on the page: %s", path, error)
         return None
     return record

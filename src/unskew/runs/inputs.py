@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -54,12 +53,13 @@ def load_config(
     jobs: int | None = None,
     forecast: bool | None = None,
     target: str | None = None,
+    allow_code: Collection[str] = (),
 ) -> RunConfig:
     """Read the settings of a file, and let the command line override some.
 
     ``target`` is the name of one of several, which becomes the only one.
     """
-    config = read_config(path)
+    config = read_config(path, allow_code=allow_code)
     if target is not None:
         config = config.for_target(target)
     overridden = {"seed": seed, "jobs": jobs}
@@ -103,7 +103,6 @@ def _names_indicator(settings: Any) -> bool:
 
 def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
     """Read the sources, compute features, set unusable images aside, and build target and model."""
-    find_user_modules(config)
     pool = read_pool(config)
     if pool.images is None and config.represent.features:
         raise ConfigError(
@@ -145,12 +144,6 @@ def _read_target_sample(config: RunConfig, path: str, pool: Pool) -> Pool:
     if own is not None and own in sample.frame.columns:
         return name_design_weight(sample, own)
     return sample
-
-
-def find_user_modules(config: RunConfig) -> None:
-    """Let a ``module:function`` of the user be found next to the data, after installed ones."""
-    if str(config.folder) not in sys.path:
-        sys.path.append(str(config.folder))
 
 
 def usable_cache(cache: Path | None) -> Path | None:

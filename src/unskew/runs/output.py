@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,8 @@ from unskew.config.run_config import write_config
 from unskew.errors import ConfigError, DataError, UnreadableError, did_you_mean, first_few
 from unskew.files.atomic import may_write, nearest_existing, written_together, written_whole
 from unskew.files.plain_json import json_value, write_json
+from unskew.files.reading import damage_named, read_json, read_text
+from unskew.files.spreadsheet_text import guard_table
 from unskew.records import Pool
 from unskew.report.files import write_summary
 from unskew.report.summary.record import Summary
@@ -90,10 +91,8 @@ def read_target_names(out: Path) -> list[str]:
     path = out / CONFIGURATION
     if not path.is_file():
         return []
-    try:
-        settings = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise unreadable_file(path, error) from error
+    with damage_named(path, "the settings of a run"):
+        settings = tomllib.loads(read_text(path))
     tables = settings.get("targets")
     return list(tables) if isinstance(tables, dict) else []
 
@@ -115,22 +114,12 @@ def find_target_file(out: Path, file: str, target: str | None) -> Path:
     return out / file_of(file, target)
 
 
-def unreadable_file(path: Path, error: Exception) -> DataError:
-    """Make the error about a file of a run that cannot be read."""
-    return DataError(
-        f"{path} cannot be read ({error}). Was it edited after the run?", path=str(path)
-    )
-
-
 def read_report(out: Path) -> dict[str, Any]:
     """Read report.json; empty where there is none."""
     path = out / SUMMARY
     if not path.is_file():
         return {}
-    try:
-        report = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise unreadable_file(path, error) from error
+    report = read_json(path)
     return report if isinstance(report, dict) else {}
 
 
@@ -183,7 +172,7 @@ def write_unreadable(set_aside: pd.DataFrame, folder: Path) -> Path:
     """Write the images that cannot be used, with their reasons; return the file."""
     folder.mkdir(parents=True, exist_ok=True)
     with written_whole(folder / UNREADABLE) as temporary:
-        set_aside.to_csv(temporary, index=False)
+        guard_table(set_aside).to_csv(temporary, index=False)
     return folder / UNREADABLE
 
 

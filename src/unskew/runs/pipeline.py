@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -156,6 +156,7 @@ def run(
     overwrite: bool = False,
     command: str | None = None,
     progress: bool | None = None,
+    allow_code: Collection[str] = (),
 ) -> Run:
     """Run a configuration: read, represent, fit, solve, weigh, diagnose and report.
 
@@ -170,6 +171,8 @@ def run(
     overwrite : replace the results of another run in ``out``.
     command : kept with the results as the command that made them.
     progress : a bar while images are read; None: where the error stream is a terminal.
+    allow_code : modules and files of networks next to a TOML file, or in the working directory,
+        that it may run, by name.
 
     Returns
     -------
@@ -202,7 +205,9 @@ def run(
     if isinstance(config, Inputs):
         inputs = config
     else:
-        settings = config if isinstance(config, RunConfig) else read_config(config)
+        settings = (
+            config if isinstance(config, RunConfig) else read_config(config, allow_code=allow_code)
+        )
         with unreadable_listed(folder):
             inputs = read_inputs(settings, progress=progress)
     try:

@@ -8,6 +8,7 @@ from pathlib import Path
 from unskew.config.run_config import RunConfig
 from unskew.errors import ConfigError, first_few
 from unskew.files.atomic import check_new_file, written_whole
+from unskew.files.spreadsheet_text import guard_table
 from unskew.runs.inputs import read_inputs
 from unskew.splits.assignment import split_pool
 
@@ -59,7 +60,7 @@ def write_splits(
     frame = split_pool(inputs.pool, shares, by=by, rng=config.engine.seed).frame
     columns = [name for name in ("id", "source", "path", "split") if name in frame.columns]
     with written_whole(output) as temporary:
-        frame[columns].to_csv(temporary, index=False)
+        guard_table(frame[columns]).to_csv(temporary, index=False)
     counts = pd.crosstab(frame["source"], frame["split"]).reindex(columns=list(shares))
     return {
         str(name): {str(split): int(count) for split, count in row.items()}

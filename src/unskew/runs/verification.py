@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -20,12 +20,14 @@ from unskew.errors import (
     UnskewError,
     first_few,
 )
-from unskew.report.page.html import render_page
-from unskew.report.summary.plain import summary_from_json, summary_to_json
+from unskew.files.reading import read_csv, read_json, read_parquet, read_text
+from unskew.files.spreadsheet_text import unguard_table
+from unskew.files.user_code import permit_code
+from unskew.report.summary.plain import plain_value, summary_to_json
 from unskew.report.summary.record import Summary
 from unskew.runs.differences import WEIGHT_TOLERANCE, changed_images, compare_tables, compare_values
 from unskew.runs.differences import Check as Check
-from unskew.runs.forecast import add_forecast
+from unskew.runs.forecast import add_forecast, page_of
 from unskew.runs.inputs import Inputs, describe_origin, read_inputs, shown_settings
 from unskew.runs.output import (
     CONFIGURATION,
@@ -67,6 +69,7 @@ def verify_run(
     data: str | PathLike[str] | None = None,
     jobs: int | None = None,
     progress: bool | None = None,
+    allow_code: Collection[str] = (),
 ) -> list[Check]:
     """Compute a run again from its inputs, and compare every file in its output folder with that.
 
@@ -75,18 +78,21 @@ def verify_run(
     the settings; the fingerprint of every input, with images and files that changed named; the
     weights, joined by id, to 1e-9 relatively; solution, diagnostics, features and unreadable
     images; every number and text of ``report.json``, a check for each panel (seeds are the same,
-    hence simulated numbers, too); and that ``report.html`` is the page of ``report.json``.
+    hence simulated numbers, too); and that ``report.html`` is the page of ``report.json``. Code
+    that the folder names runs only where ``allow_code`` names its module or file.
     """
     results = Path(folder)
     report = _read_json(results / SUMMARY)
-    config = _read_settings(_existing(results / CONFIGURATION), data)
+    config = _read_settings(_existing(results / CONFIGURATION), data, allow_code)
+    _permit_learner(report, [results, config.folder], allow_code)
     checks = [_check_settings(report, config)]
     try:
         inputs = read_inputs(_without_cache(config, jobs), progress=progress)
     except UnskewError as error:
         claim = "the inputs exist and can be read"
         return [*checks, Check(claim, f"they cannot: {error}", False)]
-    origin = describe_origin(inputs, None)
+    # As the report has it: without control characters, long names cut.
+    origin = _plain(plain_value(describe_origin(inputs, None)))
     checks += _check_fingerprints(report, origin, inputs, results)
     try:
         run, summary = _computed_again(inputs, report, progress)
@@ -102,7 +108,18 @@ def verify_run(
     ]
 
 
-def _read_settings(path: Path, data: str | PathLike[str] | None) -> RunConfig:
+def _permit_learner(
+    report: Mapping[str, Any], folders: Collection[Path], allow_code: Collection[str]
+) -> None:
+    shown = report.get("forecast")
+    learner = shown.get("learner_reference") if isinstance(shown, Mapping) else None
+    if isinstance(learner, str):
+        permit_code(learner, allow_code, folders)
+
+
+def _read_settings(
+    path: Path, data: str | PathLike[str] | None, allow_code: Collection[str]
+) -> RunConfig:
     if data is not None and not Path(data).is_dir():
         raise ConfigError(
             f"--data names the folder of the data; {str(data)!r} is no folder.",
@@ -110,7 +127,7 @@ def _read_settings(path: Path, data: str | PathLike[str] | None) -> RunConfig:
             path=str(data),
         )
     try:
-        return read_config(path, folder=data)
+        return read_config(path, folder=data, allow_code=allow_code)
     except InvalidConfigError as error:
         hint = (
             "Were the results or the data moved? Name with --data the folder that the paths of "
@@ -137,14 +154,7 @@ def _existing(path: Path) -> Path:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    _existing(path)
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(
-            f"{path} cannot be read as JSON ({error}). Was it cut off, or edited by hand?",
-            path=str(path),
-        ) from error
+    record = read_json(_existing(path))
     if not isinstance(record, dict):
         raise DataError(
             f"{path} is no report: it contains a {type(record).__name__}.", path=str(path)
@@ -185,7 +195,7 @@ def _computed_again(
 
 def _check_settings(report: Mapping[str, Any], config: RunConfig) -> Check:
 
-    now = _plain(shown_settings(config))
+    now = _plain(plain_value(shown_settings(config)))
     claimed, computed = (
         effective_settings(settings) for settings in (_provenance(report, "settings"), now)
     )
@@ -235,7 +245,7 @@ def _named_changes(kind: str, name: str, inputs: Inputs, folder: Path) -> Iterat
         exists = path is not None and path.is_file()
         yield f"{path.name} has changed" if path and exists else "there is no such file"
     elif kind == "pool" and name == "images" and (folder / FEATURES).is_file():
-        before = _read_parquet(folder / FEATURES)
+        before = read_parquet(folder / FEATURES)
         if "content" in before.columns and "content" in inputs.pool.frame.columns:
             yield from changed_images(before, inputs.pool.frame)
 
@@ -255,13 +265,13 @@ def _check_tables(run: Run, folder: Path) -> Iterator[Check]:
     yield _compared(
         claim,
         lambda: compare_values(
-            claim, _records(_read_parquet(folder / DIAGNOSTICS)), _records(diagnostics)
+            claim, _records(read_parquet(_existing(folder / DIAGNOSTICS))), _records(diagnostics)
         ),
     )
     features = features_table(run.inputs.pool)
     claim = f"{FEATURES} contains what is known about every image"
     yield _compared(
-        claim, lambda: compare_tables(claim, _read_parquet(folder / FEATURES), features)
+        claim, lambda: compare_tables(claim, read_parquet(_existing(folder / FEATURES)), features)
     )
     yield from _check_set_aside(run, folder)
 
@@ -296,7 +306,7 @@ def _check_weights(
             claim,
             lambda: compare_tables(
                 claim,
-                _read_parquet(memberships),
+                read_parquet(_existing(memberships)),
                 own.memberships(),
                 relative=_MEMBERSHIP,
                 absolute=_MEMBERSHIP,
@@ -315,7 +325,7 @@ def _check_set_aside(run: Run, folder: Path) -> Iterator[Check]:
     yield _compared(
         claim,
         lambda: compare_tables(
-            claim, pd.read_csv(_existing(path), dtype=str, keep_default_na=False), now
+            claim, unguard_table(read_csv(_existing(path), dtype=str, keep_default_na=False)), now
         ),
     )
 
@@ -327,16 +337,6 @@ def _compared(claim: str, compare: Any) -> Check:
     except DataError as error:
         return Check(claim, f"cannot be checked: {error}", False)
     return check
-
-
-def _read_parquet(path: Path) -> pd.DataFrame:
-    import pandas as pd
-    import pyarrow as pa
-
-    try:
-        return pd.read_parquet(_existing(path))
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{path} cannot be read as Parquet ({error}).", path=str(path)) from error
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
@@ -381,9 +381,9 @@ def _check_page(folder: Path) -> Check:
     """Render the page from report.json again: it must have the same characters."""
     claim = f"{PAGE} is the page of {SUMMARY}"
     try:
-        page = _existing(folder / PAGE).read_text(encoding="utf-8")
-        made = render_page(summary_from_json((folder / SUMMARY).read_text(encoding="utf-8")))
-    except (UnskewError, OSError, ValueError, TypeError, KeyError) as error:
+        page = read_text(_existing(folder / PAGE))
+        made = page_of(folder / SUMMARY)
+    except UnskewError as error:
         return Check(claim, f"cannot be checked: {error}", False)
     if page == made:
         return Check(claim, "the same, character by character", True)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from unskew.errors import DataError
+from unskew.files.reading import read_json, read_parquet
 from unskew.records import Floats
 from unskew.simulation.files import POPULATION, TRUTH, TRUTH_RECORD
 
@@ -89,16 +90,12 @@ def compare_with_truth(simulated: Path, results: Path) -> TruthComparison:
     simulated : folder that `unskew simulate` wrote.
     results : folder that `unskew weigh` wrote.
     """
-    import json
-
-    import pandas as pd
-
     from unskew.weigh.weights_table import read_weights_table
 
     for name in (TRUTH, TRUTH_RECORD, POPULATION):
         if not (simulated / name).is_file():
             raise _no_file(simulated / name, "unskew simulate")
-    truth, population = pd.read_parquet(simulated / TRUTH), pd.read_parquet(simulated / POPULATION)
+    truth, population = read_parquet(simulated / TRUTH), read_parquet(simulated / POPULATION)
     if not (results / "weights.parquet").is_file():
         raise _no_file(results / "weights.parquet", "unskew weigh")
     weights = read_weights_table(results / "weights.parquet")
@@ -120,7 +117,7 @@ def compare_with_truth(simulated: Path, results: Path) -> TruthComparison:
         "naive": np.full(len(joined), 1.0 / len(joined)),
         "true": true_n,
     }
-    record = json.loads((simulated / TRUTH_RECORD).read_text(encoding="utf-8"))
+    record = read_json(simulated / TRUTH_RECORD)
     return TruthComparison(
         scenario=str(record["scenario"]),
         images=len(joined),

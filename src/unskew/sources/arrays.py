@@ -6,7 +6,6 @@ import math
 import os
 import threading
 import zipfile
-import zlib
 from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, ImageError, first_few
+from unskew.files.reading import check_regular, damage_named, opened_zip
 from unskew.records import Pool
 from unskew.records.arrays import Ints
 from unskew.records.pool import Images, JoinedImages, RawImage
@@ -32,18 +32,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 IMAGES = "images"
-# What a damaged, encrypted or dishonest .npz file makes zipfile, zlib and NumPy raise.
-_BROKEN = (
-    OSError,
-    ValueError,
-    KeyError,
-    EOFError,
-    RuntimeError,
-    MemoryError,
-    OverflowError,
-    zlib.error,
-    zipfile.BadZipFile,
-)
 
 
 class ArrayImages(Images):
@@ -87,11 +75,10 @@ class NpzArray:
         with self._lock:
             if self._array is None:
                 try:
-                    self._array = _load_array(self.file, self.name)
-                except _BROKEN as error:
-                    raise ImageError(
-                        f"{os.path.basename(self.file)!r} cannot be read: {error}"
-                    ) from error
+                    with damage_named(os.path.basename(self.file), "NumPy arrays"):
+                        self._array = _load_array(self.file, self.name)
+                except DataError as error:
+                    raise ImageError(str(error)) from error
             return self._array
 
 
@@ -113,21 +100,13 @@ class NpzImages(Images):
 
 
 def _load_array(file: str, name: str) -> npt.NDArray[Any]:
-    with zipfile.ZipFile(file) as archive:
+    with opened_zip(file) as archive:
         member = archive.getinfo(f"{name}.npy")
         with archive.open(member) as stream:
-            shape, fortran, dtype = _npy_header(stream)
             if member.compress_type != zipfile.ZIP_STORED:
-                stream.seek(0)
-                array: npt.NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
-                return array
+                return _read_member(stream, member.file_size)
+            shape, fortran, dtype = _npy_header(stream, member.file_size)
             start = stream.tell()
-    promised = math.prod(shape) * dtype.itemsize
-    if promised > member.file_size - start:
-        raise ValueError(
-            f"it promises {shape} entries of {dtype}, {promised:,} bytes, and holds "
-            f"{member.file_size - start:,}"
-        )
     with open(file, "rb") as raw:
         # The local header has its own length: see the two at its bytes 26 to 30 (APPNOTE 4.3.7).
         raw.seek(member.header_offset + 26)
@@ -138,7 +117,17 @@ def _load_array(file: str, name: str) -> npt.NDArray[Any]:
     )
 
 
-def _npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def _read_member(stream: IO[bytes], size: int) -> npt.NDArray[Any]:
+    _npy_header(stream, size)
+    stream.seek(0)
+    array: npt.NDArray[Any] = np.lib.format.read_array(stream, allow_pickle=False)
+    return array
+
+
+def _npy_header(
+    stream: IO[bytes], size: int | None = None
+) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Read shape, order and type; refuse what promises more than the ``size`` bytes hold."""
     version = np.lib.format.read_magic(stream)
     read = (
         np.lib.format.read_array_header_1_0
@@ -154,6 +143,12 @@ def _npy_header(stream: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]
         raise ValueError(
             f"it holds Python objects, not numbers or text ({dtype}); such arrays are not loaded, "
             "because that runs their code"
+        )
+    promised = math.prod(shape) * dtype.itemsize
+    if size is not None and not 0 <= promised <= size - stream.tell():
+        raise ValueError(
+            f"it promises {shape} entries of {dtype}, {promised:,} bytes, and holds "
+            f"{size - stream.tell():,}"
         )
     return shape, fortran, dtype
 
@@ -250,27 +245,20 @@ def _open_npz(
     file: str, user_path: str
 ) -> tuple[dict[str, npt.NDArray[Any]], tuple[int, ...] | None]:
     """Read every array but the images, and the shape of these."""
-    if not os.path.isfile(file):
+    if not os.path.exists(file):
         raise ConfigError(
             f"the file {user_path!r} does not exist.{near_names(file)}", path=user_path
         )
+    check_regular(file, ConfigError)
     columns, shape = dict[str, npt.NDArray[Any]](), None
-    try:
-        with zipfile.ZipFile(file) as archive:
-            for member in archive.namelist():
-                name = member.removesuffix(".npy")
-                with archive.open(member) as stream:
-                    if name == IMAGES:
-                        shape = _npy_header(stream)[0]
-                    else:
-                        _npy_header(stream)
-                        stream.seek(0)
-                        columns[name] = np.lib.format.read_array(stream, allow_pickle=False)
-    except _BROKEN as error:
-        raise DataError(
-            f"{user_path!r} cannot be read as an .npz file of NumPy arrays: {error}.",
-            path=user_path,
-        ) from error
+    with damage_named(user_path, "an .npz file of NumPy arrays"), opened_zip(file) as archive:
+        for member in archive.infolist():
+            name = member.filename.removesuffix(".npy")
+            with archive.open(member) as stream:
+                if name == IMAGES:
+                    shape = _npy_header(stream)[0]
+                else:
+                    columns[name] = _read_member(stream, member.file_size)
     if shape is not None and len(shape) not in (3, 4):
         raise DataError(
             f"{IMAGES!r} of {user_path!r} must have shape (n, height, width) or (n, height, width, "

@@ -9,13 +9,13 @@ import os
 import tarfile
 import urllib.error
 import urllib.request
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO
 
-from unskew.errors import ConfigError, DataError, first_few
+from unskew.errors import ConfigError, DataError, UnskewError, first_few
 from unskew.files.atomic import written_whole
+from unskew.files.reading import check_regular, check_unpacked
 from unskew.sources.files import near_names
 
 logger = logging.getLogger(__name__)
@@ -162,6 +162,7 @@ def _read_folder(
     content = {}
     for name in _file_names(distribution):
         try:
+            check_regular(os.path.join(folder, name))
             with open(os.path.join(folder, name), "rb") as stream:
                 content[name] = stream.read(_LARGEST)
         except OSError as error:
@@ -214,13 +215,17 @@ def _members(file: str, user_path: str) -> dict[tuple[str, str], bytes]:
     wanted = {(form.folder, name) for form in DISTRIBUTIONS for name in _file_names(form)}
     try:
         # Read through, never unpacked: no name in the archive can touch the disk.
+        packed = check_regular(file)
         with tarfile.open(file, "r:*") as archive:
             for member in archive:
+                check_unpacked(member.offset_data + member.size, user_path, packed)
                 folder, _, name = member.name.removeprefix("./").rpartition("/")
                 if member.isfile() and (folder, name) in wanted and member.size <= _LARGEST:
                     stream = archive.extractfile(member)
                     content[folder, name] = b"" if stream is None else stream.read()
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
+    except UnskewError:
+        raise
+    except Exception as error:  # damaged archives make the library raise anything
         raise DataError(
             f"{user_path!r} cannot be read as an archive ({error}). Is the download complete? "
             f"{_archives()}",

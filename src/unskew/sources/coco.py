@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unskew.errors import DataError, did_you_mean, first_few, wrong_option
+from unskew.files.reading import damage_named, parse_json
 from unskew.records import Weights
 from unskew.sources.tables import LocatedTable
 
@@ -83,17 +83,8 @@ def load_coco(file: str, user_path: str) -> dict[str, Any] | None:
     """Read images, annotations and categories, checked; None if the file is not a COCO file."""
     if not user_path.lower().endswith(".json") or not os.path.isfile(file):
         return None
-    try:
-        with open(file, encoding="utf-8-sig") as stream:
-            content = json.load(stream)
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise DataError(
-            f"{user_path!r} cannot be read as JSON: {error}.", path=user_path
-        ) from error
-    except OSError as error:
-        raise DataError(
-            f"{user_path!r} cannot be read: {error.strerror or error}.", path=user_path
-        ) from error
+    with damage_named(user_path, "JSON"), open(file, encoding="utf-8-sig") as stream:
+        content = parse_json(stream.read())
     if not isinstance(content, dict) or "images" not in content:
         return None
     parts = {part: content.get(part) or [] for part in ("images", "annotations", "categories")}

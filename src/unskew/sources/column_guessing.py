@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import json
 import zipfile
-import zlib
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
+
+from unskew.files.reading import parquet_columns
+from unskew.sources.tables import opened_table
 
 # The names by which `init` recognises the source, the group … of an image.
 _COLUMNS = {
@@ -55,16 +56,7 @@ def common_columns(kind: str, paths: Sequence[Path]) -> dict[str, Any]:
 def _or_nothing(read: Callable[[Path], dict[str, Any]], path: Path) -> dict[str, Any]:
     try:
         return read(path)
-    except (
-        ValueError,
-        TypeError,
-        LookupError,
-        OSError,
-        EOFError,
-        RecursionError,
-        zlib.error,
-        zipfile.BadZipFile,
-    ):
+    except Exception:  # whatever is wrong with the file is said by its reader
         return {}
 
 
@@ -73,10 +65,8 @@ def _columns_of_table(path: Path) -> dict[str, Any]:
         path.suffixes[-2:] if path.suffix.lower() == ".gz" else path.suffixes[-1:]
     ).lower()
     if kind in (".parquet", ".pq"):
-        import pyarrow.parquet as pq
-
-        return _roles(pq.read_schema(path).names)
-    with _opened(path) as stream:
+        return _roles(parquet_columns(path))
+    with opened_table(str(path)) as stream:
         if kind.startswith((".jsonl", ".ndjson")):
             return _roles(
                 list(
@@ -108,12 +98,6 @@ def _columns_of_dataset(folder: Path) -> dict[str, Any]:
     return _roles_by_name(
         [name for name, feature in features.items() if feature.get("_type") != "Image"]
     )
-
-
-def _opened(path: Path) -> IO[str]:
-    opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
-    stream: IO[str] = opener(path, "rt", encoding="utf-8-sig", newline="")
-    return stream
 
 
 def _columns_of_json(document: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from unskew.errors import ConfigError, DataError, first_few
+from unskew.files.reading import check_regular
 from unskew.sources.column_guessing import common_columns
 from unskew.sources.files import near_names
 
@@ -88,6 +89,8 @@ def _check_there(path: Path) -> None:
         there = path.exists()
         if there and path.is_dir():
             os.scandir(path).close()
+        elif there:
+            check_regular(path, ConfigError)
     except OSError as error:
         raise DataError(
             f"{str(path)!r} cannot be read: {error.strerror or error}.", path=str(path)

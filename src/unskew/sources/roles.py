@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unskew.engine.patterns import compile_pattern, search_texts
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Pool
 from unskew.records.arrays import is_missing
@@ -187,7 +188,7 @@ class NamePattern:
     def capture(self, paths: Sequence[str]) -> list[str | None]:
         """Return what is captured in every path (with forward slashes), None without a match."""
         names = [path.rpartition("/")[2] for path in paths] if self.on == "name" else paths
-        matches = [self.pattern.search(name) for name in names]
+        matches = search_texts(self.pattern, names, f"{self.role}.regex")
         captured = [match.group(1) if match else None for match in matches]
         unmatched = [name for name, part in zip(names, captured, strict=True) if part is None]
         if unmatched:
@@ -245,14 +246,7 @@ def read_rule(role: str, rule: Any) -> str | NamePattern | bool | None:
 
 
 def _compiled(role: str, regex: str) -> re.Pattern[str]:
-    try:
-        pattern = re.compile(regex)
-    except re.error as error:
-        raise ConfigError(
-            f"{role}.regex {regex!r} is not a regular expression: {error}.",
-            option=f"{role}.regex",
-            value=regex,
-        ) from error
+    pattern = compile_pattern(regex, f"{role}.regex")
     if not pattern.groups:
         raise ConfigError(
             f"{role}.regex {regex!r} has no parentheses, so which part of the name is the {role} "

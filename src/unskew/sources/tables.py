@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import json
 import logging
 import os
 import re
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 from unskew.errors import ConfigError, DataError, first_few
+from unskew.files.reading import UnpackedStream, check_regular, parse_json, read_parquet
 from unskew.sources.files import near_names
 
 if TYPE_CHECKING:
@@ -54,13 +57,11 @@ def read_table(
     delimiter : of the fields of a CSV table.
     """
     kind = _kind(user_path)
-    if not os.path.isfile(file):
+    if not os.path.exists(file):
         raise ConfigError(
-            f"the table {user_path!r} is a folder, not a file."
-            if os.path.isdir(file)
-            else f"the table {user_path!r} does not exist.{near_names(file)}",
-            path=user_path,
+            f"the table {user_path!r} does not exist.{near_names(file)}", path=user_path
         )
+    check_regular(file, ConfigError)
     try:
         if kind == ".parquet":
             table = _read_parquet(file)
@@ -100,24 +101,28 @@ def _kind(user_path: str) -> str:
 
 
 @contextmanager
-def _opened(file: str) -> Iterator[IO[str]]:
+def opened_table(file: str) -> Iterator[IO[str]]:
     """Open as UTF-8; a byte-order mark is not part of the first column's name."""
-    opener: Any = gzip.open if file.lower().endswith(".gz") else open
-    try:
-        with opener(file, "rt", encoding="utf-8-sig", newline="") as stream:
-            yield stream
-    except EOFError as error:
-        raise DataError(
-            f"{os.path.basename(file)!r} ends too early; it was not copied or downloaded "
-            "completely.",
-            path=file,
-        ) from error
+    with open(file, "rb") as raw:
+        packed = file.lower().endswith(".gz")
+        unpacked = UnpackedStream(gzip.GzipFile(fileobj=raw), file) if packed else raw
+        try:
+            # What unpacks comes in pieces of this size.
+            binary = io.BufferedReader(unpacked, 2**16)
+            with io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as stream:
+                yield stream
+        except (EOFError, zlib.error) as error:
+            raise DataError(
+                f"{os.path.basename(file)!r} ends too early, or is damaged; it was not copied or "
+                "downloaded completely.",
+                path=file,
+            ) from error
 
 
 def _read_csv(file: str, user_path: str, delimiter: str, text: tuple[str, ...]) -> LocatedTable:
     import pandas as pd
 
-    with _opened(file) as stream:
+    with opened_table(file) as stream:
         reader = csv.reader(stream, delimiter=delimiter, strict=True)
         try:
             names = _header(next(reader, []), user_path, delimiter)
@@ -208,7 +213,7 @@ def _typed(column: list[str], text: bool) -> Any:
 def _read_json(file: str, user_path: str, kind: str) -> LocatedTable:
     import pandas as pd
 
-    with _opened(file) as stream:
+    with opened_table(file) as stream:
         if kind == ".json":
             records, line_n = _load(stream.read(), user_path, 1), None
         else:
@@ -244,7 +249,7 @@ def _where(line_n: list[int] | None, at: int) -> str:
 
 def _load(text: str, user_path: str, line: int) -> Any:
     try:
-        return json.loads(text)
+        return parse_json(text)
     except json.JSONDecodeError as error:
         raise DataError(
             f"{user_path!r}, line {line + error.lineno - 1}, column {error.colno}: this is not "
@@ -252,24 +257,17 @@ def _load(text: str, user_path: str, line: int) -> Any:
             path=user_path,
             line=line + error.lineno - 1,
         ) from error
-    except RecursionError as error:
+    except (RecursionError, ValueError) as error:
         raise DataError(
-            f"{user_path!r}, line {line}: brackets are nested too deeply for a table of images.",
+            f"{user_path!r}, line {line}: this cannot be used ({error}): brackets nested too "
+            "deeply, a number of too many digits, or half a character.",
             path=user_path,
             line=line,
         ) from error
 
 
 def _read_parquet(file: str) -> LocatedTable:
-    import pandas as pd
-    import pyarrow as pa
-
-    try:
-        frame = pd.read_parquet(file)
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(
-            f"{os.path.basename(file)!r} cannot be read as a Parquet table: {error}.", path=file
-        ) from error
+    frame = read_parquet(file)
     # An index that was stored is a column of the table; the others only count.
     frame = (
         frame.reset_index()

@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few, wrong_option
+from unskew.files.reading import read_csv
+from unskew.files.spreadsheet_text import unguard_table
 from unskew.records import Floats, Ints, Pool
 from unskew.records.arrays import Randomness, seed_of
 from unskew.records.levels import MISSING, level_text
@@ -97,23 +99,14 @@ def split_pool(
 
 def join_splits(pool: Pool, file: Path) -> Pool:
     """Add the splits of a table of id and split, joined by id; every image must be in it."""
-    import pandas as pd
-
-    try:
-        table = pd.read_csv(file, dtype=str, keep_default_na=False)
-    except FileNotFoundError:
+    if not file.exists():
         raise ConfigError(
             f"sources.split names the file {str(file)!r}, which does not exist. `unskew split` "
             "writes it.",
             key="sources.split",
             path=str(file),
-        ) from None
-    except (ValueError, OSError) as error:
-        raise DataError(
-            f"{file.name} cannot be read as a table of id and split ({error}). `unskew split` "
-            "writes one.",
-            path=str(file),
-        ) from None
+        )
+    table = unguard_table(read_csv(file, dtype=str, keep_default_na=False))
     if not {"id", "split"} <= set(table.columns):
         raise DataError(
             f"{file.name} needs the columns id and split, as `unskew split` writes them; it has "

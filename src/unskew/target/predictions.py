@@ -19,6 +19,7 @@ from unskew.errors import (
     first_few,
     wrong_option,
 )
+from unskew.files.reading import read_csv, read_parquet
 from unskew.records import Floats, Target
 from unskew.target.building import read_target_options
 from unskew.target.classifier_scores import ClassifierScores, read_scores
@@ -261,20 +262,13 @@ def read_scored_target(settings: Any, base: Path, options: Mapping[str, Any]) ->
 
 
 def _read_table(path: Path) -> Any:
-    import pandas as pd
-
     if not path.is_file():
         raise ConfigError(
             f"[target] names the file {str(path)!r}, which does not exist.", path=str(path)
         )
-    try:
-        if path.suffix.lower() == ".parquet":
-            return pd.read_parquet(path)
-        return pd.read_csv(path, keep_default_na=False, na_values=[""])
-    except (ValueError, OSError) as error:
-        raise DataError(
-            f"{str(path)!r} cannot be read as a table: {str(error).strip()}.", path=str(path)
-        ) from error
+    if path.suffix.lower() == ".parquet":
+        return read_parquet(path)
+    return read_csv(path, keep_default_na=False, na_values=[""])
 
 
 def _read_written(settings: Mapping[str, Any], options: Mapping[str, Any]) -> Target:

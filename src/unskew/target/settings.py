@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
+from unskew.files.reading import read_csv
 from unskew.records import Pool, Target
 from unskew.records.arrays import Bools
 from unskew.records.levels import level_text
@@ -347,26 +348,19 @@ def _read_joint(table: Any, base: Path) -> tuple[pd.DataFrame, float | None]:
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
-    import pandas as pd
-
     if not path.is_file():
         raise ConfigError(
             f"[target] names the file {str(path)!r}, which does not exist.", path=str(path)
         )
-    try:
-        # Only an empty field is missing: NA is a country. And 01 is a code, not the number 1.
-        frame = pd.read_csv(path, keep_default_na=False, na_values=[""])
-        text = pd.read_csv(path, keep_default_na=False, na_values=[""], dtype=str)
-        coded = [
-            name
-            for name in text.columns
-            if name not in VALUE_COLUMNS and text[name].str.fullmatch(r"0\d+").any()
-        ]
-        return frame.assign(**{name: text[name] for name in coded})
-    except (ValueError, OSError) as error:  # empty, ragged, not UTF-8, not to be read
-        raise DataError(
-            f"{str(path)!r} cannot be read as a CSV table: {str(error).strip()}.", path=str(path)
-        ) from error
+    # Only an empty field is missing: NA is a country. And 01 is a code, not the number 1.
+    frame = read_csv(path, keep_default_na=False, na_values=[""])
+    text = read_csv(path, keep_default_na=False, na_values=[""], dtype=str)
+    coded = [
+        name
+        for name in text.columns
+        if name not in VALUE_COLUMNS and text[name].str.fullmatch(r"0\d+").any()
+    ]
+    return frame.assign(**{name: text[name] for name in coded})
 
 
 def written_target(target: Target) -> dict[str, Any]:

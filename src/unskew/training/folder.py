@@ -20,6 +20,7 @@ from unskew.errors import ConfigError, DataError, first_few
 from unskew.files.atomic import written_whole
 from unskew.files.fingerprints import fingerprint_file, fingerprint_pool, fingerprint_rows
 from unskew.files.plain_json import json_value, write_json
+from unskew.files.reading import damage_named, opened_zip, read_json, read_parquet
 from unskew.records import Pool
 from unskew.represent.base import Representation
 from unskew.represent.embedding import Embedding
@@ -128,13 +129,19 @@ def read_projection(path: Path, name: str) -> Projection:
             "trained on. `unskew train` writes it.",
             path=str(path),
         )
-    with np.load(path, allow_pickle=False) as stored:
+    with (
+        damage_named(path, "principal components"),
+        opened_zip(path),
+        np.load(path, allow_pickle=False) as stored,
+    ):
         mean_d, axis_cd, variance_c, numbers = (
             stored[f"{name}.{part}"] for part in ("mean", "axis", "variance", "numbers")
         )
-    return Projection(
-        mean_d, axis_cd, variance_c, float(numbers[0]), bool(numbers[1]), int(numbers[2])
-    )
+        if mean_d.shape != axis_cd.shape[1:] or variance_c.shape != axis_cd.shape[:1]:
+            raise ValueError(f"shapes {mean_d.shape}, {axis_cd.shape} and {variance_c.shape}")
+        return Projection(
+            mean_d, axis_cd, variance_c, float(numbers[0]), bool(numbers[1]), int(numbers[2])
+        )
 
 
 def represent_alike(
@@ -270,12 +277,7 @@ def read_record(out: Path) -> dict[str, Any]:
             f"{str(out)!r} contains no {RECORD}, which `unskew train run.toml -o {out}` writes.",
             path=str(path),
         )
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(
-            f"{path} cannot be read ({error}). Was it edited by hand?", path=str(path)
-        ) from error
+    record = read_json(path)
     if not isinstance(record, dict) or not all(
         isinstance(record.get(name), kind) for name, kind in _KINDS.items()
     ):
@@ -423,13 +425,9 @@ def _changed_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iter
 
 def _changed_data(changed: Sequence[str], pool: Pool, out: Path) -> Iterator[str]:
     """Name the images that changed, or which part of what is known about them did."""
-    import pandas as pd
-
     features = out / FEATURES
     if "images" in changed and features.is_file() and "content" in pool.frame.columns:
-        named = list(
-            changed_images(pd.read_parquet(features, columns=["id", "content"]), pool.frame)
-        )
+        named = list(changed_images(read_parquet(features, ["id", "content"]), pool.frame))
         if named:
             yield f"the images differ ({len(named)}): {first_few(named, 3)}"
             return

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from unskew.config.run_config import RunConfig, with_settings
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.files.atomic import write_text
+from unskew.files.spreadsheet_text import guard_table
 from unskew.forecasting.probe_data import fitting_scale, read_classes
 from unskew.learn.baseline_record import Baseline
 from unskew.learn.baselines import BASELINES, make_baseline
@@ -123,7 +124,7 @@ def read_training_inputs(
     table = None
     if "split" not in inputs.pool.frame.columns:
         inputs = _with_validation(inputs, out)
-        table = inputs.pool.frame[["id", "split"]].to_csv(index=False)
+        table = guard_table(inputs.pool.frame[["id", "split"]]).to_csv(index=False)
     classes, label_n = read_classes(inputs.pool)
     return TrainingInputs(inputs, X, columns, classes, label_n, find_splits(inputs.pool), table)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,17 +11,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.config.run_config import RunConfig, read_config
+from unskew.config.code_references import refuse_code
+from unskew.config.run_config import RunConfig, read_config, resolved
 from unskew.errors import ConfigError, DataError, InvalidConfigError, did_you_mean, first_few
 from unskew.evaluation.matching import NO_SPLITS
 from unskew.evaluation.predictions import Evaluation, evaluate_predictions
 from unskew.files.atomic import written_whole
 from unskew.files.fingerprints import find_versions, fingerprint_file, fingerprint_pool
+from unskew.files.reading import parquet_columns, read_parquet
 from unskew.forecasting.probe_data import read_classes
 from unskew.records import Floats, Pool
 from unskew.records.arrays import Randomness
 from unskew.runs.evaluate import run_rules
-from unskew.runs.inputs import find_user_modules
 from unskew.runs.output import features_table, write_frame
 from unskew.sources.discovery import find_sources
 from unskew.sources.readers import read_sources
@@ -48,6 +49,7 @@ def evaluate_images(
     rng: Randomness = 0,
     jobs: int | None = None,
     progress: bool | None = None,
+    allow_code: Collection[str] = (),
 ) -> Evaluation:
     """Evaluate the model of a run on images that were no part of it.
 
@@ -60,17 +62,20 @@ def evaluate_images(
     places : folders of images or tables, as for `unskew describe`.
     arm : which model, of several; default: the one that the run is about.
     save : a table for the predictions, CSV or Parquet by its name.
+    allow_code : modules, and files of networks, of the folder or the working directory that may
+        run.
     """
     out = Path(folder)
     record = read_record(out)
     name = _chosen_arm(record, arm)
     _check_save(save, overwrite)
     config = _settings(out)
-    find_user_modules(config)
+    used = ("learn",) if record["preprocessing"].get("kind") == "images" else ("learn", "represent")
+    refuse_code(resolved(config), allow_code, [out, config.folder], used)
     pool = read_sources(find_sources(places, Path()), Path())
     _check_labels(pool, record["classes"])
     pool, X = _prepared(pool, record["preprocessing"], out, config, jobs, progress)
-    score_nm = _scores(out, record, name, X, progress)
+    score_nm = _scores(out, record, name, X, allow_code, progress)
     classes, label_n = read_classes(pool, least=1)
     truth = np.array(classes, dtype=object)[label_n]
     frame = prediction_frame(pool.frame["id"].tolist(), truth, record["classes"], score_nm)
@@ -98,9 +103,9 @@ def evaluate_images(
 def _settings(out: Path) -> RunConfig:
     """Read the settings of the run; its data need not exist any more."""
     try:
-        return read_config(out / "run.toml", check_paths=False)
+        return read_config(out / "run.toml", check_paths=False, allow_code=None)
     except InvalidConfigError:
-        return read_config(out / "run.toml", folder=out, check_paths=False)
+        return read_config(out / "run.toml", folder=out, check_paths=False, allow_code=None)
 
 
 def _chosen_arm(record: dict[str, Any], arm: str | None) -> str:
@@ -205,14 +210,19 @@ def _prepared(
 
 
 def _scores(
-    out: Path, record: dict[str, Any], arm: str, X: npt.NDArray[Any], progress: bool | None
+    out: Path,
+    record: dict[str, Any],
+    arm: str,
+    X: npt.NDArray[Any],
+    allow_code: Collection[str],
+    progress: bool | None,
 ) -> Floats:
     from unskew.learn.trained_model import load_trained
     from unskew.training.run import require_torch
 
     require_torch()
     check_models(out, record, [arm])
-    model = load_trained(out / ARMS_FOLDER / arm)
+    model = load_trained(out / ARMS_FOLDER / arm, allow_code=allow_code)
     if list(model.classes) != list(record["classes"]):
         raise DataError(
             f"the model in {ARMS_FOLDER}/{arm} has other classes than training.json; was one of "
@@ -245,15 +255,12 @@ def _with_origin(evaluation: Evaluation, out: Path, arm: str, pool: Pool) -> Eva
 
 
 def _seen_before(out: Path, pool: Pool) -> int:
-    import pandas as pd
-    import pyarrow.parquet as pq
-
     features = out / "features.parquet"
     if (
         not features.is_file()
         or "content" not in pool.frame.columns
-        or "content" not in pq.read_schema(features).names
+        or "content" not in parquet_columns(features)
     ):
         return 0
-    known = pd.read_parquet(features, columns=["content"])["content"]
+    known = read_parquet(features, ["content"])["content"]
     return int(pool.frame["content"].isin(set(known.dropna().tolist())).sum())

@@ -10,6 +10,7 @@ import numpy as np
 
 from unskew.errors import DataError, first_few
 from unskew.files.atomic import written_whole
+from unskew.files.reading import damage_named, read_arrow
 from unskew.records import Pool, Weights
 from unskew.records.levels import find_positions, level_text, refuse_extra
 
@@ -103,7 +104,6 @@ def read_weights_table(path: str | PathLike[str]) -> pd.DataFrame:
     """
     import pandas as pd
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     file = Path(path)
     if not file.is_file():
@@ -112,13 +112,7 @@ def read_weights_table(path: str | PathLike[str]) -> pd.DataFrame:
             "output folder OUT.",
             path=str(file),
         )
-    try:
-        table = pq.read_table(file)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(
-            f"{file} cannot be read as Parquet ({error}). Was it cut off, or is it another file?",
-            path=str(file),
-        ) from error
+    table = read_arrow(file)
     lacking = [name for name in COLUMNS if name not in table.column_names]
     if lacking:
         raise DataError(
@@ -127,7 +121,8 @@ def read_weights_table(path: str | PathLike[str]) -> pd.DataFrame:
             path=str(file),
             columns=lacking,
         )
-    frame: pd.DataFrame = table.select(list(COLUMNS)).to_pandas()
+    with damage_named(file, "a table of weights"):
+        frame: pd.DataFrame = table.select(list(COLUMNS)).to_pandas(ignore_metadata=True)
     if pa.types.is_list(table.schema.field("label").type):
         frame["label"] = pd.Series(
             [None if value is None else list(value) for value in frame["label"]], dtype=object

@@ -108,9 +108,10 @@ def summary_from_json(text: str) -> Summary:
     """Read the summary that `summary_to_json` wrote; an error names the field that is wrong."""
     try:
         read = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(
-            f"this is not JSON ({error}). Pass the text of a report.json.", line=error.lineno
+            f"this is not JSON ({error}). Pass the text of a report.json.",
+            line=getattr(error, "lineno", None),
         ) from error
     summary = _built(Summary, read, "summary")
     assert isinstance(summary, Summary)

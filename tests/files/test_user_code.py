@@ -1,0 +1,158 @@
+"""Modules that a file names: which may be imported, and that refusing imports nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from raising import refused
+from unskew.errors import ConfigError
+from unskew.files import user_code
+from unskew.files.user_code import import_reference, names_function, permit_code
+
+
+@pytest.fixture(autouse=True)
+def _forget_modules(tmp_path: Path) -> Iterator[None]:
+    """Forget afterwards what was imported and allowed."""
+    yield
+    for name, module in list(sys.modules.items()):
+        places = [getattr(module, "__file__", None), *getattr(module, "__path__", [])]
+        if any(str(place).startswith(str(tmp_path)) for place in places):
+            del sys.modules[name]
+    user_code._ALLOWED.folder_of.clear()
+    sys.path_importer_cache.clear()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a stranger's folder, with a module and a package that leave a trace when imported."""
+    trap = "import pathlib\n(pathlib.Path(__file__).parent / 'ran').touch()\ndef f(x=0): return 7\n"
+    stranger = tmp_path / "stranger"
+    (stranger / "evil_package" / "inner").mkdir(parents=True)
+    (stranger / "evil_space").mkdir()
+    (stranger / "evil_module.py").write_text(trap)
+    (stranger / "evil_package" / "__init__.py").write_text(trap)
+    (stranger / "evil_package" / "inner" / "__init__.py").write_text(trap)
+    (stranger / "evil_space" / "part.py").write_text(trap)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    return stranger
+
+
+REFERENCES = ("evil_module:f", "evil_package:f", "evil_package.inner:f", "evil_space.part:f")
+
+
+@pytest.mark.parametrize("reference", REFERENCES)
+@pytest.mark.parametrize("way", ["next to it", "working directory", "PYTHONPATH", "link"])
+def test_a_module_of_the_folder_is_refused_and_not_imported(
+    folder: Path, reference: str, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    top = reference.partition(":")[0].partition(".")[0]
+    judged = [folder]
+    if way == "working directory":
+        monkeypatch.chdir(folder)
+        monkeypatch.syspath_prepend("")  # as `python -m` and the interactive Python do
+        judged = []
+    elif way == "PYTHONPATH":
+        monkeypatch.syspath_prepend(folder)
+    elif way == "link":
+        link = folder.parent / "link"
+        link.symlink_to(folder)
+        monkeypatch.syspath_prepend(link)
+    with refused(ConfigError, option="--allow-code", value=top):
+        permit_code(reference, [], judged)
+    with refused(ConfigError, value=top):
+        permit_code(reference, ["another", "evil"], judged)
+    assert top not in sys.modules
+    assert not list(folder.rglob("ran"))
+
+
+@pytest.mark.parametrize("reference", REFERENCES)
+def test_an_allowed_module_is_found_and_its_neighbours_are_not(
+    folder: Path, reference: str
+) -> None:
+    path = list(sys.path)
+    permit_code(reference, [reference.partition(":")[0].partition(".")[0]], [folder])
+    assert import_reference(reference)() == 7
+    assert sys.path == path
+    (folder / "neighbour_of_evil.py").touch()
+    with refused(ConfigError, value="neighbour_of_evil:f"):
+        import_reference("neighbour_of_evil:f")
+
+
+def test_what_an_allowed_module_imports_is_allowed_by_name_too(folder: Path) -> None:
+    (folder / "needs_another.py").write_text("from evil_module import f\n")
+    permit_code("needs_another:f", ["needs_another"], [folder])
+    with pytest.raises(ConfigError, match="--allow-code evil_module"):
+        import_reference("needs_another:f")
+    user_code._ALLOWED.folder_of.clear()
+    permit_code("needs_another:f", ["needs_another", "evil_module"], [folder])
+    assert import_reference("needs_another:f")() == 7
+
+
+def test_installed_and_imported_modules_need_no_permission(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = folder.parent / "mine"
+    home.mkdir()
+    (home / "module_on_the_path.py").write_text("def f(): return 3\n")
+    monkeypatch.syspath_prepend(home)
+    permit_code("module_on_the_path:f", [], [folder])
+    assert import_reference("module_on_the_path:f")() == 3
+    # A virtual environment inside of the project is installed all the same.
+    installed = Path(np.__file__).parents[1]
+    del_later = [name for name in sys.modules if name.partition(".")[0] == "pip"]
+    for name in del_later:
+        monkeypatch.delitem(sys.modules, name)
+    permit_code("pip:main", [], [installed.parents[2], installed])
+    permit_code("found_nowhere:f", [], [folder])
+
+
+def test_an_installed_module_wins_over_one_of_the_folder(folder: Path) -> None:
+    (folder / "numpy.py").write_text("raise SystemExit\n")
+    permit_code("numpy.linalg:norm", [], [folder])
+    assert import_reference("numpy.linalg:norm") is np.linalg.norm
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "os:system",
+        "subprocess:getoutput",
+        "builtins:exec",
+        "importlib:import_module",
+        "pandas.io.common:os.remove",
+        "unskew.files.user_code:importlib.import_module",
+    ],
+)
+def test_functions_of_pythons_own_library_are_not_called_for_a_file(reference: str) -> None:
+    with refused(ConfigError, value=reference):
+        import_reference(reference)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["numpy:nothing", "numpy:pi", "column", "..a:f", "a/b:f", "a b:f", "\0:f", ":f", "a:", 3, None],
+)
+def test_names_of_no_function(text: object) -> None:
+    with refused(ConfigError, value=text):
+        import_reference(text)
+
+
+def test_names_of_functions() -> None:
+    assert names_function("numpy.linalg:norm")
+    assert not any(map(names_function, ("hour > '12:30'", "omega:", ":f", "a:b c", "column", 3)))
+
+
+@pytest.mark.parametrize("body", ["raise SystemExit(0)", "1 / 0", "def f(:", "import nowhere_x"])
+def test_a_module_that_fails_is_an_error_of_the_call(
+    folder: Path, body: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "failing_module.py").write_text(body)
+    monkeypatch.syspath_prepend(folder)
+    with refused(ConfigError, value="failing_module:f"):
+        import_reference("failing_module:f")
