@@ -69,9 +69,9 @@ MISTAKES = {
         ["[sources]"],
     ),
     "unknown section": (
-        run(targets=['uniform = "label"']),
+        run(tarket=['uniform = "label"']),
         3,
-        "targets",
+        "tarket",
         ["Did you mean 'target'?"],
     ),
     "section that is a value": (

@@ -21,7 +21,7 @@ from unskew.cli.terminal import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unskew.evaluation.bootstrap import MetricValue
+    from unskew.evaluation.metric_value import MetricValue
     from unskew.evaluation.cells import Cell
     from unskew.evaluation.predictions import Breakdown, Evaluation
     from unskew.records import Estimate, RobustEstimate
@@ -58,7 +58,7 @@ def print_evaluation(
         f"images{groups}.\n",
     )
     interval = f"{100 * evaluation.level:g} % interval"
-    columns = ["metric", "weighted", interval, "naive", "effective"]
+    columns = ["metric", "weighted", interval, "unweighted", "effective"]
     columns += [] if cell.second is None else ["second", "second − first", interval]
     rows = [_metric_row(cell, name) for name in _METRICS if name in cell.figures]
     print_table(console, title, columns, rows)
@@ -160,7 +160,7 @@ def _metric_row(cell: Cell, name: str) -> list[str]:
         label,
         _amount(figure.value, share),
         _interval(figure, share),
-        _amount(figure.naive, share),
+        _amount(figure.unweighted, share),
         effective(figure.effective),
     ]
     if cell.second is not None and cell.difference is not None:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from unskew.evaluation.bootstrap import MetricValue
+from unskew.evaluation.metric_value import MetricValue
 from unskew.files.fingerprints import find_versions, fingerprint_file
 from unskew.files.plain_json import json_value
 from unskew.report.page.tables import MISSING, show_count, show_number, show_share

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unskew.errors import first_few
-from unskew.evaluation.bootstrap import MetricValue
+from unskew.evaluation.metric_value import MetricValue
 from unskew.evaluation.cells import Cell
 from unskew.evaluation.predictions import Evaluation, evaluate_predictions, population_sentences
 from unskew.files.plain_json import json_value
@@ -24,7 +24,7 @@ from unskew.training.inputs import GIVEN, SPLITS, TrainingArm, TrainingInputs, w
 if TYPE_CHECKING:
     import pandas as pd
 
-    from unskew.evaluation.bootstrap import MetricValue
+    from unskew.evaluation.metric_value import MetricValue
     from unskew.learn.presets import TrainSettings
     from unskew.learn.ways import WayChoice
     from unskew.runs.pipeline import Run
