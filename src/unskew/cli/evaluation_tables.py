@@ -21,8 +21,8 @@ from unskew.cli.terminal import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unskew.evaluation.metric_value import MetricValue
     from unskew.evaluation.cells import Cell
+    from unskew.evaluation.metric_value import MetricValue
     from unskew.evaluation.predictions import Breakdown, Evaluation
     from unskew.records import Estimate, RobustEstimate
 

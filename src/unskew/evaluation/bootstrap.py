@@ -104,7 +104,7 @@ def replicate_metrics(metrics: Sequence[Metrics], drawing: Drawing) -> list[dict
 
     Empty where units cannot vary; without AUROC where that would be too slow.
     """
-    if drawing.replicates == 0 or drawing.units.cannot_vary:
+    if not metrics or drawing.replicates == 0 or drawing.units.cannot_vary:
         return [{} for _ in metrics]
     ranked = [model.can_rank(drawing.replicates) for model in metrics]
     for model, can_rank in zip(metrics, ranked, strict=True):

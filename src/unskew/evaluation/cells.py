@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, first_few
 from unskew.evaluation.bootstrap import (
-    DrawnModel,
     Drawing,
+    DrawnModel,
     Sampled,
     describe_cells,
     describe_differences,

@@ -95,7 +95,7 @@ def read_case(
             )
     reasons = [("have no truth", ~known_n)]
     reasons += [
-        (f"have no {model.name}", ~answered_n)
+        (f"have no {model.name.replace('predictions', 'prediction', 1)}", ~answered_n)
         for model, answered_n in zip(models, answered, strict=True)
     ]
     usable_n = ~np.any([lacking_n for _, lacking_n in reasons], axis=0)

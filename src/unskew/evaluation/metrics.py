@@ -137,9 +137,8 @@ class Cells:
 class ClassMetrics:
     """Metrics of a classifier in every cell: `figures` gives them for replicates.
 
-    With the answers of several trainings of one model, each metric is its mean over them; the worst
-    class is the one whose mean recall is smallest. ``worst_among`` (C, K) says which classes it may
-    be; by default those with `FEW_EFFECTIVE` effective units, else (fewer than two) all.
+    Of several trainings of a model each metric is the mean; the worst class has the smallest mean
+    recall among ``worst_among`` (C, K): those of `FEW_EFFECTIVE` units, if there are two, or all.
     """
 
     def __init__(
@@ -356,10 +355,7 @@ class ClassMetrics:
 
 
 class NumberMetrics:
-    """Metrics of a regression in every cell: mean absolute error, root mean squared error, R².
-
-    With the answers of several trainings, each is its mean over them.
-    """
+    """Metrics of a regression in every cell, each its mean over the trainings of the model."""
 
     def __init__(self, cells: Cells, truth: Truth, answers: Sequence[Answers]) -> None:
         assert truth.value is not None

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unskew.errors import first_few
-from unskew.evaluation.metric_value import MetricValue
 from unskew.evaluation.cells import Cell
+from unskew.evaluation.metric_value import MetricValue
 from unskew.evaluation.predictions import Evaluation, evaluate_predictions, population_sentences
 from unskew.files.plain_json import json_value
 from unskew.records import Floats
