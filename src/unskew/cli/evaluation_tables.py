@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from unskew.evaluation.metric_value import MetricValue
     from unskew.evaluation.predictions import Breakdown, Evaluation
     from unskew.records import Estimate, RobustEstimate
+    from unskew.training.arm_scores import Scores
 
 # Metrics as a person reads them, and whether they are shares.
 _METRICS = {
@@ -43,6 +44,74 @@ _METRICS = {
 # Of these, the ones that a breakdown has room for; with two models there is less.
 _IN_BREAKDOWNS = ("accuracy", "auroc", "sensitivity", "specificity", "mae", "r2")
 _COMPARED = ("accuracy", "mae")
+_ARM_METRICS = ("accuracy", "balanced_accuracy", "worst_class")
+_CLASS_NAMES = {"y": "class", "label": "class"}
+
+
+def print_judged(
+    console: Console, judged: Evaluation | Scores, written: Path | None, title: str
+) -> None:
+    """Print an evaluation, or the evaluations of several arms and what lies between them."""
+    if not hasattr(judged, "evaluations"):
+        print_evaluation(console, judged, None, title)
+    else:
+        main = judged.main
+        several = len(judged.evaluations) > 1
+        if several:
+            _print_arms(console, judged, title)
+        print_evaluation(console, judged.evaluation, None, f"{title}: {main}")
+        for pair in judged.gains.values():
+            for part in pair.breakdowns:
+                _print_gains(console, part, pair.models)
+    if written is not None:
+        print_place(console, written)
+
+
+def _print_arms(console: Console, scores: Scores, title: str) -> None:
+    """Print every arm, and main − arm."""
+    main, level = scores.main, f"{100 * scores.evaluation.level:g} % interval"
+    names = [name for name in _ARM_METRICS if name in scores.evaluation.overall.figures]
+    rows = []
+    for arm, evaluation in scores.evaluations.items():
+        figures = evaluation.overall.figures
+        row = [arm, *[_with_interval(figures.get(name), _METRICS[name][1]) for name in names]]
+        spread = figures["accuracy"].spread if "accuracy" in figures else None
+        row += [] if len(scores.seeds) == 1 else [_points(spread)]
+        gap = scores.gain(arm) if arm in scores.gains else None
+        rows.append([*row, _signed(gap, True), _interval(gap, True)])
+    spread_head = [] if len(scores.seeds) == 1 else [f"spread of {len(scores.seeds)} seeds"]
+    heads = [*[_METRICS[name][0] for name in names], *spread_head]
+    heads += [f"{main} − arm (accuracy)", level]
+    print_table(console, f"{title}, every arm", ["arm", *heads], rows)
+
+
+def _print_gains(console: Console, part: Breakdown, models: Sequence[str]) -> None:
+    """Print both models in every cell, and the paired difference."""
+    other, main = models
+    known = [cell for cell in part.cells if "accuracy" in cell.figures and cell.second]
+    if not known or part.column == "source":
+        return
+    rows = [
+        [
+            cell.name + ("*" if cell.few else ""),
+            number(cell.images),
+            _amount((cell.second or {})["accuracy"].value, True),
+            _amount(cell.figures["accuracy"].value, True),
+            _with_interval((cell.difference or {}).get("accuracy"), True, signed=True),
+        ]
+        for cell in known
+    ]
+    column = _CLASS_NAMES.get(part.column, part.column)
+    print_table(
+        console,
+        f"{visible(main)} against {visible(other)}, accuracy by {visible(column)}",
+        [column, "images", main, other, f"{main} − {other}"],
+        rows,
+    )
+
+
+def _points(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f} pt"
 
 
 def print_evaluation(
@@ -59,7 +128,8 @@ def print_evaluation(
     )
     interval = f"{100 * evaluation.level:g} % interval"
     columns = ["metric", "weighted", interval, "unweighted", "effective"]
-    columns += [] if cell.second is None else ["second", "second − first", interval]
+    first, second = evaluation.models[0], evaluation.models[-1]
+    columns += [] if cell.second is None else [second, f"{second} − {first}", interval]
     rows = [_metric_row(cell, name) for name in _METRICS if name in cell.figures]
     print_table(console, title, columns, rows)
     if evaluation.augmented:
@@ -72,7 +142,7 @@ def print_evaluation(
     for name, estimate in evaluation.compared.items():
         _print_agreement(console, name, estimate, interval)
     for part in evaluation.breakdowns:
-        _print_breakdown(console, part, has_second=cell.second is not None)
+        _print_breakdown(console, part, evaluation.models if cell.second is not None else ())
     figures = [*cell.figures.values()]
     cells = [cell for part in evaluation.breakdowns for cell in part.cells]
     if any(figure.few for figure in figures) or any(cell.few for cell in cells):
@@ -122,11 +192,13 @@ def _ends(interval: tuple[float, float], share: bool) -> str:
     return "–" if low == high == "–" else f"{low} to {high}"
 
 
-def _print_breakdown(console: Console, part: Breakdown, *, has_second: bool) -> None:
+def _print_breakdown(console: Console, part: Breakdown, models: Sequence[str]) -> None:
+    """Print the cells of a column; of two ``models``, also their difference."""
+    has_second = len(models) == 2
     wanted = _COMPARED if has_second else _IN_BREAKDOWNS
     names = [name for name in wanted if any(name in cell.figures for cell in part.cells)]
     heads = [_METRICS[name][0] for name in names]
-    heads += ["second − first"] * len(names) if has_second else []
+    heads += [f"{models[1]} − {models[0]}"] * len(names) if has_second else []
     if part.cells:
         print_table(
             console,

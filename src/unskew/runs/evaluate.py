@@ -22,6 +22,8 @@ from unskew.weigh.weights_table import read_weights_table
 if TYPE_CHECKING:
     import pandas as pd
 
+    from unskew.training.arm_scores import Scores
+
 METRICS_FILE = "metrics.json"
 
 
@@ -29,27 +31,35 @@ def evaluate_run(
     folder: str | PathLike[str],
     predictions: str | PathLike[str],
     *,
-    second: str | PathLike[str] | None = None,
+    second: Sequence[str | PathLike[str]] = (),
+    second_name: str = "",
     **settings: Any,
 ) -> Evaluation:
     """Judge predictions with the results that `unskew weigh` wrote into a folder.
 
     Weights, attributes, bins and privacy are those of the run; ``settings`` are the keywords of
-    `unskew.evaluation.predictions.evaluate_predictions`.
+    `unskew.evaluation.predictions.evaluate_predictions`. ``second`` are the files of another model:
+    one, or one for each seed that it was trained with.
     """
     out = Path(folder)
     table = read_weights_table(out / "weights.parquet")
     private, bins = run_rules(out)
+    others = [Path(path) for path in second]
     options: dict[str, Any] = {
         "private": private,
         "bins": bins,
         "attributes": _read_attributes(out / "features.parquet", settings.get("by", ()), table),
         "memberships": read_memberships_table(out),
+        "names": _model_names(Path(predictions), second_name),
     }
-    evaluation = evaluate_predictions(table, predictions, second=second, **options | settings)
+    if others:
+        options["second"] = others
+    # One model against several trainings of another.
+    first = [predictions] * max(1, len(others))
+    evaluation = evaluate_predictions(table, first, **options | settings)
     files = {"weights": out / "weights.parquet", "predictions": Path(predictions)}
-    if second is not None:
-        files["second"] = Path(second)
+    for number, path in enumerate(others):
+        files["second" if len(others) == 1 else f"second {number + 1}"] = path
     if settings.get("target_predictions") is not None:
         files["target_predictions"] = Path(settings["target_predictions"])
     origin = {
@@ -58,6 +68,12 @@ def evaluate_run(
     }
     notes = (*_part_notes(out, evaluation.split), *evaluation.notes)
     return replace(evaluation, notes=notes, origin=origin)
+
+
+def _model_names(predictions: Path, second: str) -> list[str]:
+    """Name two models by their files, or the second by its arm; without a second one: both."""
+    first = predictions.stem
+    return [first, second if second and second != first else "second"]
 
 
 def read_memberships_table(out: Path) -> pd.DataFrame | None:
@@ -86,7 +102,7 @@ def run_rules(out: Path) -> tuple[bool, dict[str, list[float]]]:
 
 
 def write_metrics(
-    evaluation: Evaluation, folder: str | PathLike[str], *, overwrite: bool = False
+    evaluation: Evaluation | Scores, folder: str | PathLike[str], *, overwrite: bool = False
 ) -> Path:
     """Write metrics.json into the folder, atomically, and return its path."""
     check_place(folder, overwrite)

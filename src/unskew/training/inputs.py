@@ -38,7 +38,7 @@ _TRAIN, _TEST = ("train", "training"), ("test", "testing")
 _VALIDATION = ("validation", "valid", "val", "dev", "development", "eval", "evaluation")
 # Keys of [learn] that say what is trained on, and what is compared; all others are settings of the
 # training itself.
-_NOT_OF_TRAINING = ("preset", "size", "resize", "validation", "arms", "by")
+_NOT_OF_TRAINING = ("preset", "size", "resize", "validation", "arms", "seeds", "by")
 
 # Of the preset "fast" on 50,000 images: batch, epochs, and the steps that these make.
 _BATCH, _EPOCHS, _STEPS, _MOST_EPOCHS = 512, 4, 388, 40
