@@ -10,9 +10,9 @@ from typing import Any
 from rich.console import Console
 
 from unskew.cli.evaluation_tables import print_evaluation
-from unskew.evaluation.metric_value import MetricValue
 from unskew.evaluation.cells import Cell
 from unskew.evaluation.matching import Coverage
+from unskew.evaluation.metric_value import MetricValue
 from unskew.evaluation.predictions import Breakdown, Evaluation
 from unskew.records import Agreement, Estimate, SourceEstimate, WithoutSource
 

@@ -44,45 +44,43 @@ _METRICS = {
 # Of these, the ones that a breakdown has room for; with two models there is less.
 _IN_BREAKDOWNS = ("accuracy", "auroc", "sensitivity", "specificity", "mae", "r2")
 _COMPARED = ("accuracy", "mae")
-_ARM_METRICS = ("accuracy", "balanced_accuracy", "worst_class")
+_ARM_METRICS = ("accuracy", "worst_class")
 _CLASS_NAMES = {"y": "class", "label": "class"}
 
 
 def print_judged(
     console: Console, judged: Evaluation | Scores, written: Path | None, title: str
 ) -> None:
-    """Print an evaluation, or the evaluations of several arms and what lies between them."""
+    """Print an evaluation; or, of several arms, all of them, the main one in detail, and main
+    against each of the others.
+    """
     if not hasattr(judged, "evaluations"):
-        print_evaluation(console, judged, None, title)
-    else:
-        main = judged.main
-        several = len(judged.evaluations) > 1
-        if several:
-            _print_arms(console, judged, title)
-        print_evaluation(console, judged.evaluation, None, f"{title}: {main}")
-        for pair in judged.gains.values():
-            for part in pair.breakdowns:
-                _print_gains(console, part, pair.models)
-    if written is not None:
-        print_place(console, written)
+        print_evaluation(console, judged, written, title)
+        return
+    if len(judged.evaluations) > 1:
+        _print_arms(console, judged, title)
+    pairs = tuple(judged.gains.values())
+    print_evaluation(
+        console, judged.evaluation, written, f"{title}: {judged.main}", pairs, has_weights=False
+    )
 
 
 def _print_arms(console: Console, scores: Scores, title: str) -> None:
     """Print every arm, and main − arm."""
-    main, level = scores.main, f"{100 * scores.evaluation.level:g} % interval"
     names = [name for name in _ARM_METRICS if name in scores.evaluation.overall.figures]
+    heads, several = [_METRICS[name][0] for name in names], len(scores.seeds) > 1
+    heads += [f"spread of {len(scores.seeds)} seeds"] if several else []
     rows = []
     for arm, evaluation in scores.evaluations.items():
         figures = evaluation.overall.figures
         row = [arm, *[_with_interval(figures.get(name), _METRICS[name][1]) for name in names]]
         spread = figures["accuracy"].spread if "accuracy" in figures else None
-        row += [] if len(scores.seeds) == 1 else [_points(spread)]
+        row += ["–" if spread is None else f"{100 * spread:.1f} pt"] if several else []
         gap = scores.gain(arm) if arm in scores.gains else None
-        rows.append([*row, _signed(gap, True), _interval(gap, True)])
-    spread_head = [] if len(scores.seeds) == 1 else [f"spread of {len(scores.seeds)} seeds"]
-    heads = [*[_METRICS[name][0] for name in names], *spread_head]
-    heads += [f"{main} − arm (accuracy)", level]
-    print_table(console, f"{title}, every arm", ["arm", *heads], rows)
+        rows.append([*row, _with_interval(gap, True, signed=True)])
+    print_table(
+        console, f"{title}, every arm", ["arm", *heads, f"{scores.main} − arm (accuracy)"], rows
+    )
 
 
 def _print_gains(console: Console, part: Breakdown, models: Sequence[str]) -> None:
@@ -110,27 +108,35 @@ def _print_gains(console: Console, part: Breakdown, models: Sequence[str]) -> No
     )
 
 
-def _points(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.1f} pt"
-
-
 def print_evaluation(
-    console: Console, evaluation: Evaluation, written: Path | None, title: str = "On the target"
+    console: Console,
+    evaluation: Evaluation,
+    written: Path | None,
+    title: str = "On the target",
+    pairs: Sequence[Evaluation] = (),
+    *,
+    has_weights: bool = True,
 ) -> None:
-    """Print the metrics of one model or two: over all, by source, by class and by columns."""
+    """Print the metrics of one model or two: over all, by source, by class and by columns.
+
+    ``pairs`` are comparisons with other models, shown by class and by columns. Where images have no
+    weights, the unweighted figures are no others.
+    """
     covered, cell = evaluation.coverage, evaluation.overall
     groups = "" if cell.ess_groups is None else f", {effective(cell.ess_groups)} effective groups"
     print_paragraph(
         console,
         f"{evaluation.task.capitalize()}, {visible(evaluation.split)}: {number(covered.judged)} of "
         f"{number(covered.images)} images judged, {effective(cell.ess)} effective "
-        f"images{groups}.\n",
+        f"images{groups}.{_trainings(evaluation)}\n",
     )
     interval = f"{100 * evaluation.level:g} % interval"
     columns = ["metric", "weighted", interval, "unweighted", "effective"]
+    if not has_weights:
+        columns = ["metric", "value", interval, "effective"]
     first, second = evaluation.models[0], evaluation.models[-1]
     columns += [] if cell.second is None else [second, f"{second} − {first}", interval]
-    rows = [_metric_row(cell, name) for name in _METRICS if name in cell.figures]
+    rows = [_metric_row(cell, name, has_weights) for name in _METRICS if name in cell.figures]
     print_table(console, title, columns, rows)
     if evaluation.augmented:
         print_table(
@@ -143,6 +149,9 @@ def print_evaluation(
         _print_agreement(console, name, estimate, interval)
     for part in evaluation.breakdowns:
         _print_breakdown(console, part, evaluation.models if cell.second is not None else ())
+    for pair in pairs:
+        for part in pair.breakdowns:
+            _print_gains(console, part, pair.models)
     figures = [*cell.figures.values()]
     cells = [cell for part in evaluation.breakdowns for cell in part.cells]
     if any(figure.few for figure in figures) or any(cell.few for cell in cells):
@@ -154,6 +163,15 @@ def print_evaluation(
     print_pairs(console, [("·", note) for note in evaluation.notes])
     if written is not None:
         print_place(console, written)
+
+
+def _trainings(evaluation: Evaluation) -> str:
+    if evaluation.trainings == 1:
+        return ""
+    return (
+        f" Figures are means over {evaluation.trainings} trainings, and intervals count training "
+        "noise."
+    )
 
 
 def _print_agreement(console: Console, name: str, estimate: Estimate, interval: str) -> None:
@@ -202,8 +220,8 @@ def _print_breakdown(console: Console, part: Breakdown, models: Sequence[str]) -
     if part.cells:
         print_table(
             console,
-            f"By {visible(part.column)}",
-            (part.column, "images", "weight", "effective", *heads),
+            f"By {visible(_CLASS_NAMES.get(part.column, part.column))}",
+            (_CLASS_NAMES.get(part.column, part.column), "images", "weight", "effective", *heads),
             [_cell_row(cell, names) for cell in part.cells],
         )
     if part.worst is not None and not has_second:
@@ -224,7 +242,7 @@ def _augmented_row(name: str, figure: RobustEstimate) -> list[str]:
     return [label, _amount(figure.value, share), f"{low} to {high}", _amount(alone, share)]
 
 
-def _metric_row(cell: Cell, name: str) -> list[str]:
+def _metric_row(cell: Cell, name: str, has_weights: bool = True) -> list[str]:
     figure = cell.figures[name]
     label, share = _METRICS[name]
     label += ("" if figure.where is None else f" ({figure.where})") + ("*" if figure.few else "")
@@ -232,7 +250,7 @@ def _metric_row(cell: Cell, name: str) -> list[str]:
         label,
         _amount(figure.value, share),
         _interval(figure, share),
-        _amount(figure.unweighted, share),
+        *([_amount(figure.unweighted, share)] if has_weights else []),
         effective(figure.effective),
     ]
     if cell.second is not None and cell.difference is not None:
@@ -268,7 +286,7 @@ def _amount(value: float | None, share: bool, plus: str = "") -> str:
     if value is None:
         return "–"
     if share:
-        return f"{100 * value:{plus}.1f} %"
+        return f"{round(100 * value, 1) + 0.0:{plus}.1f} %"  # no minus before 0.0
     return f"{value:{plus}.3f}" if abs(value) < 100 else f"{value:{plus}.4g}"
 
 

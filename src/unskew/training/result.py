@@ -12,6 +12,7 @@ import numpy as np
 from unskew.errors import first_few
 from unskew.evaluation.metric_value import MetricValue
 from unskew.evaluation.predictions import population_sentences
+from unskew.report.summary.privacy import too_small
 from unskew.runs.output import PAGE
 from unskew.training.arm_scores import Scores
 from unskew.training.folder import CARD
@@ -55,6 +56,7 @@ class Preparation:
         lines = [self._images(), self._effective_images(), self._models()]
         if splits.validation is None:
             lines.append("There is no validation split: no epoch is chosen, the last one counts.")
+        lines += [*([self.training.split_note] if self.training.split_note else [])]
         lines += [*self.unlearned(), *self.unlearnable()]
         part_only = self.part_only(splits.held_out)
         return [*lines, part_only] if part_only else lines
@@ -126,22 +128,23 @@ class Preparation:
         """Say how much of the held-out split is of classes that train cannot teach."""
         training, splits = self.training, self.training.splits
         train, judged = training.rows(splits.train), training.rows(splits.held_out)
-        known = np.unique(training.label[train[self.arms[0].weight[train] > 0]])
-        lost = ~np.isin(training.label[judged], known)
+        taught = train[self.arms[0].weight[train] > 0]
+        lost = ~np.isin(training.label[judged], training.label[taught])
         if not lost.any():
             return []
         weight_j = self.run.weights.sample_weight[judged]
         names = [training.classes[m] for m in np.unique(training.label[judged[lost]])]
+        count = f"{int(lost.sum()):,}"
+        if training.inputs.config.report.privacy == "aggregate":
+            count = "A few" if too_small(int(lost.sum())) else count
+            names = []
         return [
-            f"{int(lost.sum()):,} of {judged.size:,} images of {splits.held_out}, with "
-            f"{100 * weight_j[lost].sum() / weight_j.sum():.3g} % of its weight, are of "
-            f"{_many(len(names), 'class')} that the model cannot learn from {splits.train}: "
-            f"{first_few(names)}. They count as wrong in every figure."
+            f"{count} of {judged.size:,} images of {splits.held_out}, with "
+            f"{100 * weight_j[lost].sum() / weight_j.sum():.2g} % of its weight, are of classes "
+            f"that the model cannot learn from {splits.train}"
+            f"{': ' if names else ''}{first_few(names) if names else ''}. They count as wrong in "
+            "every figure."
         ]
-
-
-def _many(count: int, what: str) -> str:
-    return f"1 {what}" if count == 1 else f"{count} {what}es"
 
 
 def seeds_phrase(seeds: Sequence[int]) -> str:

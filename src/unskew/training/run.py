@@ -75,6 +75,7 @@ from unskew.training.inputs import (
     take_training_rows,
     write_split_table,
 )
+from unskew.training.learnable import check_learnable
 from unskew.training.model_card import gather_facts, render_card
 from unskew.training.projections import write_projections
 from unskew.training.result import Preparation, TrainingResult
@@ -169,6 +170,7 @@ def prepare_training(
     elif force:
         clear_training(out)
         write_split_table(training, out)
+    _check_taught(training, run, arms[0])
     seeds = _seeds(config, is_probe)
     record = _start_record(start, arms, before) | {"seeds": list(seeds)}
     write_training_record(out, record)
@@ -177,6 +179,20 @@ def prepare_training(
         write_projections(training.inputs, out, progress=progress)
     is_continued = resume and before is not None
     return Preparation(out, training, run, arms, settings, record, command, is_continued, seeds)
+
+
+def _check_taught(training: TrainingInputs, run: Run, arm: TrainingArm) -> None:
+    """Refuse to train where no held-out image with weight is of a class that train can teach."""
+    splits, pool = training.splits, training.inputs.pool
+    train, judged = training.rows(splits.train), training.rows(splits.held_out)
+    check_learnable(
+        pool,
+        training.classes,
+        training.label,
+        train[arm.weight[train] > 0],
+        judged[run.weights.sample_weight[judged] > 0],
+        (splits.train, splits.held_out),
+    )
 
 
 def _seeds(config: RunConfig, is_probe: bool) -> tuple[int, ...]:
