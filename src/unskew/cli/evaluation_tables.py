@@ -17,13 +17,14 @@ from unskew.cli.terminal import (
     print_table,
     visible,
 )
+from unskew.evaluation.predictions import Evaluation
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from unskew.evaluation.cells import Cell
     from unskew.evaluation.metric_value import MetricValue
-    from unskew.evaluation.predictions import Breakdown, Evaluation
+    from unskew.evaluation.predictions import Breakdown
     from unskew.records import Estimate, RobustEstimate
     from unskew.training.arm_scores import Scores
 
@@ -54,7 +55,7 @@ def print_judged(
     """Print an evaluation; or, of several arms, all of them, the main one in detail, and main
     against each of the others.
     """
-    if not hasattr(judged, "evaluations"):
+    if isinstance(judged, Evaluation):
         print_evaluation(console, judged, written, title)
         return
     if len(judged.evaluations) > 1:

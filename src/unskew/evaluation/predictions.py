@@ -280,8 +280,9 @@ def evaluate_predictions(
 
 
 def _trainings(predictions: Predictions | Sequence[Predictions]) -> list[Predictions]:
-    is_list = isinstance(predictions, Sequence) and not isinstance(predictions, str)
-    return list(predictions) if is_list else [predictions]  # type: ignore[list-item]
+    if isinstance(predictions, Sequence) and not isinstance(predictions, str):
+        return list(predictions)
+    return [predictions]
 
 
 def _count_trainings(by_model: Sequence[Sequence[Predictions]], augmented: bool) -> int:

@@ -151,8 +151,8 @@ def render_card(facts: CardFacts, scores: Scores) -> str:
 def _difference_in_cell(pair: Evaluation, column: str, name: str) -> MetricValue:
     """Return the difference of two models' accuracies in one cell."""
     cells = [cell for part in pair.breakdowns if part.column == column for cell in part.cells]
-    found = [cell.difference or {} for cell in cells if cell.name == name]
-    return found[0].get("accuracy", MetricValue(None)) if found else MetricValue(None)
+    differences = [cell.difference or {} for cell in cells if cell.name == name]
+    return differences[0].get("accuracy", MetricValue(None)) if differences else MetricValue(None)
 
 
 @cache

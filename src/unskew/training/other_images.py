@@ -308,8 +308,8 @@ def _with_origin(
         "fingerprints": fingerprints,
         "versions": find_versions(("torch",)),
     }
-    told = replace(evaluation, notes=tuple(notes), origin=origin, split=_ALL)
-    return replace(scores, evaluations={**scores.evaluations, scores.main: told})
+    main = replace(evaluation, notes=tuple(notes), origin=origin, split=_ALL)
+    return replace(scores, evaluations={**scores.evaluations, scores.main: main})
 
 
 def _seen_before(out: Path, pool: Pool) -> int:

@@ -13,6 +13,7 @@ from unskew.errors import first_few
 from unskew.evaluation.metric_value import MetricValue
 from unskew.evaluation.predictions import population_sentences
 from unskew.report.summary.privacy import too_small
+from unskew.report.summary.training_record import TrainedArm, TrainingPanel
 from unskew.runs.output import PAGE
 from unskew.training.arm_scores import Scores
 from unskew.training.folder import CARD
@@ -235,6 +236,38 @@ class TrainingResult:
     def to_dict(self) -> dict[str, Any]:
         """Return what metrics.json contains, and where the files are."""
         return {**self.scores.to_dict(), "folder": str(self.out), "files": list(self.files)}
+
+
+def show_training(scores: Scores) -> TrainingPanel:
+    """Return the models of a training as the page shows them."""
+    none = (None, None)
+
+    def arm_row(name: str) -> TrainedArm:
+        figures = scores.evaluations[name].overall.figures
+        accuracy, worst = scores.accuracy(name), figures.get("worst_class", MetricValue(None))
+        gap = (scores.gain(name) if name in scores.gains else None) or MetricValue(None)
+        return TrainedArm(
+            name=name,
+            accuracy=accuracy.value,
+            accuracy_interval=accuracy.interval or none,
+            worst_class=worst.where,
+            worst=worst.value,
+            worst_interval=worst.interval or none,
+            spread=accuracy.spread,
+            gain=gap.value,
+            gain_interval=gap.interval or none,
+        )
+
+    evaluation = scores.evaluation
+    return TrainingPanel(
+        main=scores.main,
+        split=evaluation.split,
+        images=evaluation.coverage.judged,
+        level=evaluation.level,
+        seeds=scores.seeds,
+        arms=tuple(arm_row(name) for name in scores.evaluations),
+        sentences=(*_training_noise(scores), *filter(None, [scores.part_only]), *scores.remarks),
+    )
 
 
 def _training_noise(scores: Scores) -> list[str]:

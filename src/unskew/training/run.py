@@ -20,6 +20,7 @@ from unskew.errors import ConfigError, CoverageError, OverlapError, missing_extr
 from unskew.files.atomic import write_text, written_whole
 from unskew.files.plain_json import write_json
 from unskew.records import Floats
+from unskew.report.files import write_summary
 from unskew.runs.evaluate import read_memberships_table
 from unskew.runs.forecast import join_forecast
 from unskew.runs.output import (
@@ -78,7 +79,7 @@ from unskew.training.inputs import (
 from unskew.training.learnable import check_learnable
 from unskew.training.model_card import gather_facts, render_card
 from unskew.training.projections import write_projections
-from unskew.training.result import Preparation, TrainingResult
+from unskew.training.result import Preparation, TrainingResult, show_training
 from unskew.weigh.weights_table import join_weights
 
 if TYPE_CHECKING:
@@ -327,6 +328,7 @@ def _write_results(
     write_history(out / HISTORY, models, seeds)
     write_json(out / METRICS, scores.to_dict())
     write_text(out / CARD, render_card(gather_facts(prepared, models[main][0]), scores))
+    write_summary(replace(prepared.run.summary, training=show_training(scores)), out / PAGE)
     folders = [folder for name in models for folder in arm_folders(name, seeds)]
     write_training_record(
         out, {**prepared.record, "status": "finished", "models": fingerprint_models(out, folders)}

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from unskew.report.summary.outcome_record import Number as Number
 from unskew.report.summary.outcome_record import OutcomePanel as OutcomePanel
 from unskew.report.summary.outcome_record import OutcomeSource as OutcomeSource
+from unskew.report.summary.training_record import TrainingPanel
 
 Privacy = Literal["full", "aggregate"]
 
@@ -430,6 +431,7 @@ class Summary:
     notes: dict[str, str] = field(default_factory=dict)
     forecast: ForecastPanel | None = None
     outcomes: tuple[OutcomePanel, ...] = ()
+    training: TrainingPanel | None = None  # of the models, where any were trained
 
     def __repr__(self) -> str:
         panels = f"{len(self.sources)} sources, {len(self.strata)} strata"
