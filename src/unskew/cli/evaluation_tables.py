@@ -135,7 +135,7 @@ def print_evaluation(
     columns = ["metric", "weighted", interval, "unweighted", "effective"]
     if not has_weights:
         columns = ["metric", "value", interval, "effective"]
-    first, second = evaluation.models[0], evaluation.models[-1]
+    first, second = models = (*evaluation.models, "second")[:2]
     columns += [] if cell.second is None else [second, f"{second} − {first}", interval]
     rows = [_metric_row(cell, name, has_weights) for name in _METRICS if name in cell.figures]
     print_table(console, title, columns, rows)
@@ -149,7 +149,7 @@ def print_evaluation(
     for name, estimate in evaluation.compared.items():
         _print_agreement(console, name, estimate, interval)
     for part in evaluation.breakdowns:
-        _print_breakdown(console, part, evaluation.models if cell.second is not None else ())
+        _print_breakdown(console, part, models if cell.second is not None else ())
     for pair in pairs:
         for part in pair.breakdowns:
             _print_gains(console, part, pair.models)

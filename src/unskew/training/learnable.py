@@ -33,7 +33,7 @@ def teach_every_class(pool: Pool, train: str, held_out: str) -> tuple[Pool, str]
     if not moved:
         return pool, ""
     if not (split_n == held_out).any():
-        raise _nothing_learned(pool, held_out, train, classes)
+        raise _nothing_learned(pool, held_out, train, moved)
     words = (
         f"Images of {first_few(moved)} were all in {held_out}, because images that belong together "
         f"(groups, copies) stay in one split: some were moved to {train}, or no model could learn "
@@ -69,7 +69,7 @@ def _nothing_learned(pool: Pool, held_out: str, train: str, classes: Sequence[st
         "elsewhere, and judge pairs of images (`unskew evaluate OUT --pairs`)."
     )
     return DataError(
-        f"{train} and {held_out} have no class in common ({held_out} would have "
+        f"{train} and {held_out} have no class in common ({held_out} has "
         f"{first_few(list(classes))}){why}. Accuracy would be 0 % whatever is "
         f"learned. {way}",
         column="label",

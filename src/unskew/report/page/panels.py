@@ -31,8 +31,14 @@ from unskew.report.page.tables import (
     signed_cell,
     table,
 )
-from unskew.report.summary.record import BalanceRow, Gallery, StratumRow, Summary, Thumbnail
-from unskew.report.summary.training_record import TrainingPanel
+from unskew.report.summary.record import (
+    BalanceRow,
+    Gallery,
+    StratumRow,
+    Summary,
+    Thumbnail,
+    TrainingPanel,
+)
 
 T = TypeVar("T")
 

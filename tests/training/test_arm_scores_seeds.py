@@ -68,7 +68,19 @@ def test_figures_are_means_over_the_models_of_all_seeds(seeded: Path) -> None:
         "debiased": [0, 1, 2],
         "naive": [0, 1, 2],
     }
-    card = (out / "model-card.md").read_text()
+    # One number has one interval, wherever it is shown.
+    arm, figures = (
+        read_json(out / "report.json")["training"]["arms"][0],
+        metrics["overall"]["figures"],
+    )
+    page, card = ((out / name).read_text() for name in ("report.html", "model-card.md"))
+    worst = next(part["worst"] for part in metrics["breakdowns"] if part["column"] == "y")
+    for name, figure in (("accuracy", figures["accuracy"]), ("worst", worst)):
+        assert arm[f"{name}_interval"] == pytest.approx(figure["interval"])
+        ends = [100 * value for value in figure["interval"]]
+        assert "({:.1f} to {:.1f})".format(*ends) in page
+        assert "({:.1f}% to {:.1f}%)".format(*ends) in card
+    assert figures["worst_class"]["interval"] == pytest.approx(worst["interval"])
     assert "3 seeds (0 to 2)" in card
     assert f"{100 * values['naive'].std(ddof=1):.1f} |" in card
 
