@@ -94,6 +94,15 @@ def test_other_images_are_judged_by_every_arm_and_seed(seeded: Path, capsys: Cap
     saved = pd.read_csv(seeded / "preds.csv")
     accuracy = found["overall"]["figures"]["accuracy"]
     assert accuracy["by_seed"][0] == pytest.approx((saved["y"] == saved["prediction"]).mean())
+    path = seeded / "out" / "training.json"
+    record = path.read_text()
+    path.write_text(json.dumps(json.loads(record) | {"unlearned": ["disc"]}))
+    assert run_command([*judge, "--json"]) == 0
+    notes = json.loads(capsys.readouterr().out)["notes"]
+    assert any(
+        "40 of 60 images are of classes that train had no image of" in note for note in notes
+    )
+    path.write_text(record)
     assert run_command(judge) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "spread of 3 seeds" in shown

@@ -19,6 +19,7 @@ from unskew.files.fingerprints import find_versions, fingerprint_pool
 from unskew.forecasting.probe_data import read_classes
 from unskew.records import Floats, Pool
 from unskew.records.arrays import Randomness
+from unskew.records.levels import level_text
 from unskew.runs.evaluate import run_rules
 from unskew.runs.inputs import find_user_modules
 from unskew.runs.output import features_table, write_frame
@@ -298,6 +299,12 @@ def _with_origin(
         notes.append(
             f"{seen:,} of these images are exact copies of images of the run, which flatters the "
             "model if it was trained on them."
+        )
+    unlearned = pool.frame["label"].map(level_text).isin(record.get("unlearned", [])).sum()
+    if unlearned:
+        notes.append(
+            f"{unlearned:,} of {len(pool):,} images are of classes that train had no image of, and "
+            "that no model could learn. They count as wrong in every figure."
         )
     fingerprints = {
         "images": fingerprint_pool(pool),

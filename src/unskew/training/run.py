@@ -174,6 +174,7 @@ def prepare_training(
     _check_taught(training, run, arms[0])
     seeds = _seeds(config, is_probe)
     record = _start_record(start, arms, before) | {"seeds": list(seeds)}
+    record["unlearned"] = _unlearned(training, arms[0])
     write_training_record(out, record)
     write_run(run, out)
     if training.columns:
@@ -194,6 +195,13 @@ def _check_taught(training: TrainingInputs, run: Run, arm: TrainingArm) -> None:
         judged[run.weights.sample_weight[judged] > 0],
         (splits.train, splits.held_out),
     )
+
+
+def _unlearned(training: TrainingInputs, arm: TrainingArm) -> list[str]:
+    """Name the classes of which train has no image with weight."""
+    rows = training.rows(training.splits.train)
+    taught = set(training.label[rows[arm.weight[rows] > 0]].tolist())
+    return [name for m, name in enumerate(training.classes) if m not in taught]
 
 
 def _seeds(config: RunConfig, is_probe: bool) -> tuple[int, ...]:

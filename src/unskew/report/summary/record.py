@@ -15,7 +15,7 @@ from typing import Any, Literal
 from unskew.report.summary.outcome_record import Number as Number
 from unskew.report.summary.outcome_record import OutcomePanel as OutcomePanel
 from unskew.report.summary.outcome_record import OutcomeSource as OutcomeSource
-from unskew.report.summary.training_record import TrainingPanel
+from unskew.report.summary.training_record import TrainingPanel as TrainingPanel
 
 Privacy = Literal["full", "aggregate"]
 
