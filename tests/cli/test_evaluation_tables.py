@@ -10,9 +10,9 @@ from typing import Any
 from rich.console import Console
 
 from unskew.cli.evaluation_tables import print_evaluation
-from unskew.evaluation.bootstrap import MetricValue
 from unskew.evaluation.cells import Cell
 from unskew.evaluation.matching import Coverage
+from unskew.evaluation.metric_value import MetricValue
 from unskew.evaluation.predictions import Breakdown, Evaluation
 from unskew.records import Agreement, Estimate, SourceEstimate, WithoutSource
 
@@ -53,7 +53,7 @@ def _lines(evaluation: Evaluation, written: Path | None = None) -> list[str]:
 def test_shares_are_percent_and_other_figures_are_numbers() -> None:
     lines = _lines(EVALUATION)
     assert lines[0] == "Classification, test: 1,200 of 1,500 images judged, 456.7 effective images."
-    assert "metric weighted 90 % interval naive effective" in lines
+    assert "metric weighted 90 % interval unweighted effective" in lines
     assert "accuracy 81.2 % 75.0 to 87.5 90.0 % 123.4" in lines
     assert "AUROC 0.900 0.851 to 0.950 0.950 123.4" in lines
     assert "worst class (lynx)* 50.0 % – – 3.2" in lines

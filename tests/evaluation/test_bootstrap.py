@@ -57,7 +57,7 @@ def test_identical_models_differ_by_exactly_nothing() -> None:
     for cell in (evaluation.overall, *evaluation.breakdown("source").cells):
         assert cell.difference
         for figure in cell.difference.values():
-            assert (figure.value, figure.interval, figure.stderr, figure.naive) == (
+            assert (figure.value, figure.interval, figure.stderr, figure.unweighted) == (
                 0.0,
                 (0.0, 0.0),
                 0.0,
@@ -79,7 +79,7 @@ def test_a_paired_difference_is_narrower_than_two_intervals() -> None:
     gap = evaluation.overall.difference["accuracy"]
     weight = table["sample_weight"].to_numpy()
     assert gap.value == pytest.approx(weight[repaired].sum() / weight.sum())
-    assert gap.naive == pytest.approx(30 / 600)
+    assert gap.unweighted == pytest.approx(30 / 600)
     assert gap.interval[0] > 0
     single = evaluation.overall.figures["accuracy"].interval
     assert gap.interval[1] - gap.interval[0] < 0.75 * (single[1] - single[0])

@@ -9,14 +9,14 @@ import pytest
 from evaluation.judging import judge, make_case
 
 
-def test_a_subgroup_without_weight_has_naive_figures_only(
+def test_a_subgroup_without_weight_has_unweighted_figures_only(
     table: pd.DataFrame, predictions: pd.DataFrame
 ) -> None:
     zero = table.assign(sample_weight=table["sample_weight"].where(table["source"] == "a", 0.0))
     cell = judge(zero, predictions, replicates=20).breakdown("source").cells[1]
     assert (cell.name, cell.weight_share, cell.ess, cell.few) == ("b", 0.0, 0.0, True)
     assert cell.figures["accuracy"].value is None
-    assert cell.figures["accuracy"].naive == 1.0
+    assert cell.figures["accuracy"].unweighted == 1.0
 
 
 def test_one_group_in_every_source_has_no_interval(

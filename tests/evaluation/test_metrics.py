@@ -19,8 +19,8 @@ def test_every_metric_is_that_of_scikit_learn(classes: tuple[str, ...], equal: b
     evaluation = judge(table, predictions)
     expected = sklearn_values(table, predictions, table["sample_weight"].to_numpy())
     assert values(evaluation) == pytest.approx(expected, rel=1e-12)
-    naive = {name: figure.naive for name, figure in evaluation.overall.figures.items()}
-    assert naive == pytest.approx(
+    unweighted = {name: figure.unweighted for name, figure in evaluation.overall.figures.items()}
+    assert unweighted == pytest.approx(
         sklearn_values(table, predictions, np.ones(len(table))), rel=1e-12
     )
 
@@ -68,7 +68,7 @@ def test_weight_two_is_an_image_twice_and_weight_zero_none(classes: tuple[str, .
         judge(frame, predictions, allow_extra=True) for frame in (table, table[positive])
     )
     assert values(with_zero) == values(without)
-    # Images of weight 0 are in the naive figures, and need no prediction.
+    # Images of weight 0 are in the unweighted figures, and need no prediction.
     assert with_zero.coverage.zero == (~positive).sum()
     assert with_zero.overall.images == len(table)
     assert values(judge(table, predictions[positive])) == values(without)
@@ -88,7 +88,7 @@ def test_replicates_are_metrics_of_drawn_groups() -> None:
     weight = table["sample_weight"].to_numpy()
     cells = Cells(np.zeros(len(table), dtype=np.int64), 1, unit, int(unit.max()) + 1, weight)
     judged = ClassMetrics(
-        cells, Truth(classes, code), Answers(probability.argmax(axis=1), probability)
+        cells, Truth(classes, code), [Answers(probability.argmax(axis=1), probability)]
     )
     count = (
         np.random.default_rng(0)

@@ -22,7 +22,7 @@ def test_an_evaluation_is_shown_in_a_few_lines() -> None:
     assert max(len(line) for line in shown.splitlines()) <= 200
     accuracy = evaluation.overall.figures["accuracy"]
     assert f"accuracy {accuracy.value:.3g} [{accuracy.interval[0]:.3g}, " in shown
-    assert f"naive {accuracy.naive:.3g}" in shown
+    assert f"unweighted {accuracy.unweighted:.3g}" in shown
     assert "300 of 300 images" in shown
     assert "source (2)" in shown
     private = judge(table, predictions[3:], allow_missing=True, private=True)

@@ -14,8 +14,8 @@ from training_runs import read_json
 from unskew.evaluation.predictions import evaluate_predictions
 from unskew.learn.ways import WayChoice, WayScore
 from unskew.report.summary.plain import summary_from_json
+from unskew.training.arm_scores import Scores
 from unskew.training.model_card import CardFacts, escape_markdown, render_card
-from unskew.training.result import Scores
 
 
 def test_names_are_no_markup_in_a_card() -> None:

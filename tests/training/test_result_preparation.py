@@ -41,6 +41,29 @@ def test_classes_that_train_cannot_teach_are_named_with_the_reason() -> None:
     ]
 
 
+@pytest.mark.parametrize("privacy", ["full", "aggregate"])
+def test_held_out_images_of_classes_that_train_lacks_are_counted_with_their_weight(
+    privacy: str,
+) -> None:
+    """Of the four held-out images (weights 1, 1, 1, 5) one is a fox, which train does not show."""
+    training = SimpleNamespace(
+        splits=SimpleNamespace(train="train", held_out="test"),
+        label=np.array([0, 1, 0, 1, 1, 2]),
+        classes=("cat", "dog", "fox"),
+        rows=lambda split: np.arange(2) if split == "train" else np.arange(2, 6),
+        inputs=SimpleNamespace(config=SimpleNamespace(report=SimpleNamespace(privacy=privacy))),
+    )
+    weight = np.array([1, 1, 1, 1, 1, 5.0])
+    run = SimpleNamespace(weights=SimpleNamespace(sample_weight=weight))
+    arm, nothing = SimpleNamespace(name="debiased", weight=weight), cast(Any, None)
+    prepared = Preparation(nothing, cast(Any, training), cast(Any, run), (arm,), nothing, {})
+    (sentence,) = prepared.unlearnable()
+    assert "of 4 images of test, with 62 % of its weight" in sentence
+    assert ("fox" in sentence, sentence.startswith("1 ")) == ((privacy == "full"),) * 2
+    training.label[5] = 1
+    assert prepared.unlearnable() == []
+
+
 def test_a_class_without_held_out_images_is_named_wherever_the_accuracy_is_shown(
     tmp_path: Path, capsys: Captured
 ) -> None:

@@ -25,6 +25,7 @@ from unskew.errors import ConfigError
 if TYPE_CHECKING:
     from unskew.evaluation.predictions import Evaluation
     from unskew.runs.evaluate import EvaluationsByTarget
+    from unskew.training.arm_scores import Scores
 
 Images = Annotated[
     list[Path] | None,
@@ -43,17 +44,23 @@ Predictions = Annotated[
         "label.",
     ),
 ]
-Arm = Annotated[
-    str | None,
-    typer.Option("--arm", help="With images: the model of this arm. Default: the main one."),
+Arms = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--arm", help="With images: the model of this arm; may be repeated. Default: every arm."
+    ),
 ]
 Save = Annotated[
     Path | None,
     typer.Option("--save", help="With images: a table (CSV or Parquet) for their predictions."),
 ]
 Second = Annotated[
-    Path | None,
-    typer.Option("--second", help="The predictions of another model: the two are compared."),
+    str | None,
+    typer.Option(
+        "--second",
+        metavar="FILE|ARM",
+        help="Another model to compare with: a table of its predictions, or an arm of the run.",
+    ),
 ]
 TargetPredictions = Annotated[
     Path | None,
@@ -106,7 +113,7 @@ def evaluate_model(
     results: Results,
     images: Images = None,
     predictions: Predictions = None,
-    arm: Arm = None,
+    arms: Arms = None,
     save: Save = None,
     second: Second = None,
     target_predictions: TargetPredictions = None,
@@ -130,12 +137,14 @@ def evaluate_model(
     """Evaluate a model on the target: predictions of any model, or images with a trained run.
 
     Weighted accuracy, balanced accuracy, AUROC and more, with intervals, and the unweighted figures
-    for comparison: over all, by source, by class and by any column; the difference of two models.
+    for comparison: over all, by source, by class and by any column; every arm of a trained run, and
+    the paired differences of models.
     """
-    from unskew.cli.evaluation_tables import print_evaluation
+    from unskew.cli.evaluation_tables import print_judged
     from unskew.cli.target_tables import print_targets
     from unskew.cli.terminal import open_console
     from unskew.runs.evaluate import EvaluationsByTarget, check_place, write_metrics
+    from unskew.training.other_images import evaluate_images, find_second
 
     both: dict[str, Any] = {
         "by": by or (),
@@ -143,11 +152,10 @@ def evaluate_model(
         "replicates": replicates,
         "rng": seed,
     }
-    of_images: dict[str, Any] = {"arm": arm, "save": save}
+    of_images: dict[str, Any] = {"arm": arms or None, "save": save}
     of_predictions: dict[str, Any] = {
         "split": split,
         "truth": truth,
-        "second": second,
         "target_predictions": target_predictions,
         "regression": regression,
         "allow_missing": allow_missing,
@@ -159,25 +167,25 @@ def evaluate_model(
             check_place(output, overwrite)
         _check_mode(bool(images), predictions is not None, of_images, of_predictions)
         if images:
-            from unskew.training.other_images import evaluate_images
-
             bar = shows_progress(quiet, as_json)
             here: dict[str, Any] = {"overwrite": overwrite, "jobs": jobs, "progress": bar}
             here["allow_code"] = allow_code or ()
-            evaluation: Evaluation | EvaluationsByTarget = evaluate_images(
-                results, images, **of_images, **here, **both
+            judged: Evaluation | EvaluationsByTarget | Scores = evaluate_images(
+                results, images, arms=arms or (), second=second, save=save, **here, **both
             )
         else:
             assert predictions is not None
-            evaluation = _judge_predictions(results, predictions, of_predictions | both)
-        file = None if output is None else write_metrics(evaluation, output, overwrite=overwrite)
+            if second is not None:
+                other = find_second(results, second)
+                of_predictions |= {"second": other.files, "second_name": other.name}
+            judged = _judge_predictions(results, predictions, of_predictions | both)
+        file = None if output is None else write_metrics(judged, output, overwrite=overwrite)
     if as_json:
-        print_json(evaluation.to_dict())
-    elif isinstance(evaluation, EvaluationsByTarget):
-        print_targets(open_console(quiet), evaluation, file)
+        print_json(judged.to_dict())
+    elif isinstance(judged, EvaluationsByTarget):
+        print_targets(open_console(quiet), judged, file)
     elif not quiet:
-        population = "On these images" if images else "On the target"
-        print_evaluation(open_console(), evaluation, file, population)
+        print_judged(open_console(), judged, file, "On these images" if images else "On the target")
 
 
 def _judge_predictions(

@@ -17,14 +17,16 @@ from unskew.cli.terminal import (
     print_table,
     visible,
 )
+from unskew.evaluation.predictions import Evaluation
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unskew.evaluation.bootstrap import MetricValue
     from unskew.evaluation.cells import Cell
-    from unskew.evaluation.predictions import Breakdown, Evaluation
+    from unskew.evaluation.metric_value import MetricValue
+    from unskew.evaluation.predictions import Breakdown
     from unskew.records import Estimate, RobustEstimate
+    from unskew.training.arm_scores import Scores
 
 # Metrics as a person reads them, and whether they are shares.
 METRICS = {
@@ -43,24 +45,99 @@ METRICS = {
 # Of these, the ones that a breakdown has room for; with two models there is less.
 _IN_BREAKDOWNS = ("accuracy", "auroc", "sensitivity", "specificity", "mae", "r2")
 _COMPARED = ("accuracy", "mae")
+_ARM_METRICS = ("accuracy", "worst_class")
+_CLASS_NAMES = {"y": "class", "label": "class"}
+
+
+def print_judged(
+    console: Console, judged: Evaluation | Scores, written: Path | None, title: str
+) -> None:
+    """Print an evaluation; or, of several arms, all of them, the main one in detail, and main
+    against each of the others.
+    """
+    if isinstance(judged, Evaluation):
+        print_evaluation(console, judged, written, title)
+        return
+    if len(judged.evaluations) > 1:
+        _print_arms(console, judged, title)
+    pairs = tuple(judged.gains.values())
+    print_evaluation(
+        console, judged.evaluation, written, f"{title}: {judged.main}", pairs, has_weights=False
+    )
+
+
+def _print_arms(console: Console, scores: Scores, title: str) -> None:
+    """Print every arm, and main − arm."""
+    names = [name for name in _ARM_METRICS if name in scores.evaluation.overall.figures]
+    heads, several = [METRICS[name][0] for name in names], len(scores.seeds) > 1
+    heads += [f"spread of {len(scores.seeds)} seeds"] if several else []
+    rows = []
+    for arm, evaluation in scores.evaluations.items():
+        figures = evaluation.overall.figures
+        row = [arm, *[_with_interval(figures.get(name), METRICS[name][1]) for name in names]]
+        spread = figures["accuracy"].spread if "accuracy" in figures else None
+        row += ["–" if spread is None else f"{100 * spread:.1f} pt"] if several else []
+        gap = scores.gain(arm) if arm in scores.gains else None
+        rows.append([*row, _with_interval(gap, True, signed=True)])
+    print_table(
+        console, f"{title}, every arm", ["arm", *heads, f"{scores.main} − arm (accuracy)"], rows
+    )
+
+
+def _print_gains(console: Console, part: Breakdown, models: Sequence[str]) -> None:
+    """Print both models in every cell, and the paired difference."""
+    other, main = models
+    known = [cell for cell in part.cells if "accuracy" in cell.figures and cell.second]
+    if not known or part.column == "source":
+        return
+    rows = [
+        [
+            cell.name + ("*" if cell.few else ""),
+            number(cell.images),
+            _amount((cell.second or {})["accuracy"].value, True),
+            _amount(cell.figures["accuracy"].value, True),
+            _with_interval((cell.difference or {}).get("accuracy"), True, signed=True),
+        ]
+        for cell in known
+    ]
+    column = _CLASS_NAMES.get(part.column, part.column)
+    print_table(
+        console,
+        f"{visible(main)} against {visible(other)}, accuracy by {visible(column)}",
+        [column, "images", main, other, f"{main} − {other}"],
+        rows,
+    )
 
 
 def print_evaluation(
-    console: Console, evaluation: Evaluation, written: Path | None, title: str = "On the target"
+    console: Console,
+    evaluation: Evaluation,
+    written: Path | None,
+    title: str = "On the target",
+    pairs: Sequence[Evaluation] = (),
+    *,
+    has_weights: bool = True,
 ) -> None:
-    """Print the metrics of one model or two: over all, by source, by class and by columns."""
+    """Print the metrics of one model or two: over all, by source, by class and by columns.
+
+    ``pairs`` are comparisons with other models, shown by class and by columns. Where images have no
+    weights, the unweighted figures are no others.
+    """
     covered, cell = evaluation.coverage, evaluation.overall
     groups = "" if cell.ess_groups is None else f", {effective(cell.ess_groups)} effective groups"
     print_paragraph(
         console,
         f"{evaluation.task.capitalize()}, {visible(evaluation.split)}: {number(covered.judged)} of "
         f"{number(covered.images)} images judged, {effective(cell.ess)} effective "
-        f"images{groups}.\n",
+        f"images{groups}.{_trainings(evaluation)}\n",
     )
     interval = f"{100 * evaluation.level:g} % interval"
-    columns = ["metric", "weighted", interval, "naive", "effective"]
-    columns += [] if cell.second is None else ["second", "second − first", interval]
-    rows = [_metric_row(cell, name) for name in METRICS if name in cell.figures]
+    columns = ["metric", "weighted", interval, "unweighted", "effective"]
+    if not has_weights:
+        columns = ["metric", "value", interval, "effective"]
+    first, second = models = (*evaluation.models, "second")[:2]
+    columns += [] if cell.second is None else [second, f"{second} − {first}", interval]
+    rows = [_metric_row(cell, name, has_weights) for name in METRICS if name in cell.figures]
     print_table(console, title, columns, rows)
     if evaluation.augmented:
         print_table(
@@ -72,7 +149,10 @@ def print_evaluation(
     for name, estimate in evaluation.compared.items():
         _print_agreement(console, name, estimate, interval)
     for part in evaluation.breakdowns:
-        _print_breakdown(console, part, has_second=cell.second is not None)
+        _print_breakdown(console, part, models if cell.second is not None else ())
+    for pair in pairs:
+        for part in pair.breakdowns:
+            _print_gains(console, part, pair.models)
     figures = [*cell.figures.values()]
     cells = [cell for part in evaluation.breakdowns for cell in part.cells]
     if any(figure.few for figure in figures) or any(cell.few for cell in cells):
@@ -84,6 +164,15 @@ def print_evaluation(
     print_pairs(console, [("·", note) for note in evaluation.notes])
     if written is not None:
         print_place(console, written)
+
+
+def _trainings(evaluation: Evaluation) -> str:
+    if evaluation.trainings == 1:
+        return ""
+    return (
+        f" Figures are means over {evaluation.trainings} trainings, and intervals count training "
+        "noise."
+    )
 
 
 def _print_agreement(console: Console, name: str, estimate: Estimate, interval: str) -> None:
@@ -122,16 +211,18 @@ def _ends(interval: tuple[float, float], share: bool) -> str:
     return "–" if low == high == "–" else f"{low} to {high}"
 
 
-def _print_breakdown(console: Console, part: Breakdown, *, has_second: bool) -> None:
+def _print_breakdown(console: Console, part: Breakdown, models: Sequence[str]) -> None:
+    """Print the cells of a column; of two ``models``, also their difference."""
+    has_second = len(models) == 2
     wanted = _COMPARED if has_second else _IN_BREAKDOWNS
     names = [name for name in wanted if any(name in cell.figures for cell in part.cells)]
     heads = [METRICS[name][0] for name in names]
-    heads += ["second − first"] * len(names) if has_second else []
+    heads += [f"{models[1]} − {models[0]}"] * len(names) if has_second else []
     if part.cells:
         print_table(
             console,
-            f"By {visible(part.column)}",
-            (part.column, "images", "weight", "effective", *heads),
+            f"By {visible(_CLASS_NAMES.get(part.column, part.column))}",
+            (_CLASS_NAMES.get(part.column, part.column), "images", "weight", "effective", *heads),
             [_cell_row(cell, names) for cell in part.cells],
         )
     if part.worst is not None and not has_second:
@@ -152,7 +243,7 @@ def _augmented_row(name: str, figure: RobustEstimate) -> list[str]:
     return [label, _amount(figure.value, share), f"{low} to {high}", _amount(alone, share)]
 
 
-def _metric_row(cell: Cell, name: str) -> list[str]:
+def _metric_row(cell: Cell, name: str, has_weights: bool = True) -> list[str]:
     figure = cell.figures[name]
     label, share = METRICS[name]
     label += ("" if figure.where is None else f" ({figure.where})") + ("*" if figure.few else "")
@@ -160,7 +251,7 @@ def _metric_row(cell: Cell, name: str) -> list[str]:
         label,
         _amount(figure.value, share),
         _interval(figure, share),
-        _amount(figure.naive, share),
+        *([_amount(figure.unweighted, share)] if has_weights else []),
         effective(figure.effective),
     ]
     if cell.second is not None and cell.difference is not None:
@@ -201,7 +292,7 @@ def _amount(value: float | None, share: bool, plus: str = "") -> str:
     if value is None:
         return "–"
     if share:
-        return f"{100 * value:{plus}.1f} %"
+        return f"{round(100 * value, 1) + 0.0:{plus}.1f} %"  # no minus before 0.0
     return f"{value:{plus}.3f}" if abs(value) < 100 else f"{value:{plus}.4g}"
 
 

@@ -79,6 +79,14 @@ Device = Annotated[
 ]
 
 
+Seeds = Annotated[
+    int | None,
+    typer.Option(
+        "--seeds", help="Train every arm with so many seeds: means and spreads; \\[learn] seeds."
+    ),
+]
+
+
 def train_network(
     configuration: Configuration,
     output: Output,
@@ -90,6 +98,7 @@ def train_network(
     model: Model = None,
     size: Size = None,
     epochs: Epochs = None,
+    seeds: Seeds = None,
     way: WayOption = None,
     by: By = None,
     device: Device = None,
@@ -113,6 +122,7 @@ def train_network(
 
     console, bar = terminal.open_console(quiet or as_json), shows_progress(quiet, as_json)
     learn = {"preset": preset, "model": model, "size": size, "epochs": epochs, "way": way}
+    learn["seeds"] = seeds
     with remarks(quiet):
         if weights is not None and arms:
             raise ConfigError(

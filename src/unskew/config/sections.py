@@ -368,6 +368,14 @@ class LearnSection(Section):
         ["debiased"],
         min_length=1,
     )
+    seeds: int = setting(
+        "a whole number above 0",
+        "Train every arm so many times, with the seed of `[engine]` and those after it: figures "
+        "are means, and intervals count training noise. A probe is fitted exactly, and trained "
+        "once.",
+        1,
+        gt=0,
+    )
     by: list[Text] = setting(
         "a list of columns",
         "Accuracy is also shown by these; `a*b`: by every combination of two.",

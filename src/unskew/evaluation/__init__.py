@@ -6,9 +6,12 @@
 - ``columns``: which columns are which model's; truth and answers of every image.
 - ``kernels_auroc``: the compiled loop behind AUROC.
 - ``matching``: predictions are read and joined to weights by id; what does not match is counted.
+- ``metric_value``: one metric in one cell, with its interval: `MetricValue`.
 - ``metrics``: weighted metrics of all cells and replicates at once.
 - ``predictions``: the door, `evaluate_predictions`, and its result, `Evaluation`.
+- ``ranking``: images ranked by a score, for AUROC.
 - ``source_agreement``: means over images compared between sources, after adjustment.
 - ``subgroups``: breakdowns by source, class and any column, and what privacy withholds.
 - ``target_images``: figures augmented by the model's confidence on images of the target.
+- ``training_noise``: several trainings of one model: how far their figures vary.
 """

@@ -4,48 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
-from unskew.evaluation.metrics import EXTREMES, SHARES, Metrics, figures_of_data, join_replicates
+from unskew.evaluation.metric_value import MetricValue
+from unskew.evaluation.metrics import (
+    EXTREMES,
+    FEW_EFFECTIVE,
+    SHARES,
+    Metrics,
+    figures_of_data,
+    join_replicates,
+)
+from unskew.evaluation.training_noise import NOISE_REPLICATES, TrainingNoise, measure_noise
 from unskew.records import Codes, Floats, Ints
 from unskew.weigh.bootstrap import draw_counts
 from unskew.weigh.sampling_units import Units, find_units
 
-# Figures that rest on fewer effective units than this are flagged: even their interval is rough.
-FEW_EFFECTIVE = 30.0
 # Sums in another order differ by this much.
 _ROUNDING = 1e-12
 # Replicates held at once: numbers in the largest table of them.
 _LARGEST_TABLE = 2**23
 _WIDEST_BLOCK = 64
 _PIECE = 512
-
-
-@dataclass(frozen=True)
-class MetricValue:
-    """One metric in one cell.
-
-    Attributes
-    ----------
-    value : of the weighted images: an estimate for the target; None where it does not exist.
-    interval : two-sided; None where there is none.
-    stderr : standard deviation of the replicates.
-    naive : the same of the images without weights.
-    effective : effective number of units (groups and copies, else images) behind it.
-    few : are they fewer than `FEW_EFFECTIVE`?
-    undefined : replicates in which it did not exist, because a class was not drawn.
-    where : of the worst class, its name.
-    """
-
-    value: float | None
-    interval: tuple[float, float] | None = None
-    stderr: float | None = None
-    naive: float | None = None
-    effective: float | None = None
-    few: bool = False
-    undefined: int = 0
-    where: str | None = None
 
 
 @dataclass(frozen=True)
@@ -122,7 +104,7 @@ def replicate_metrics(metrics: Sequence[Metrics], drawing: Drawing) -> list[dict
 
     Empty where units cannot vary; without AUROC where that would be too slow.
     """
-    if drawing.replicates == 0 or drawing.units.cannot_vary:
+    if not metrics or drawing.replicates == 0 or drawing.units.cannot_vary:
         return [{} for _ in metrics]
     ranked = [model.can_rank(drawing.replicates) for model in metrics]
     for model, can_rank in zip(metrics, ranked, strict=True):
@@ -135,90 +117,167 @@ def replicate_metrics(metrics: Sequence[Metrics], drawing: Drawing) -> list[dict
     return [join_replicates(figures) for figures in blocks]
 
 
+@dataclass(frozen=True, eq=False)
+class DrawnModel:
+    """The metrics of one model in the cells of a view, and their replicates.
+
+    Attributes
+    ----------
+    metrics : of the mean over the trainings.
+    replicate : {metric: (C, B)}.
+    trainings : the metrics of each training, and replicates on the first of the same draws; none
+        where there is one training only.
+    """
+
+    metrics: Metrics
+    replicate: Mapping[str, Floats]
+    trainings: Sequence[tuple[Metrics, Mapping[str, Floats]]] = ()
+
+    @cached_property
+    def value(self) -> dict[str, Floats]:
+        """{metric: (C,)} on the images themselves."""
+        return figures_of_data(self.metrics)
+
+    @cached_property
+    def values_by_training(self) -> list[dict[str, Floats]]:
+        """The same of each training."""
+        return [figures_of_data(metrics) for metrics, _ in self.trainings]
+
+    def noise(self, name: str, c: int, other: DrawnModel | None = None) -> TrainingNoise | None:
+        """Measure the noise of training in a cell; with ``other``, that of self − other."""
+        value_s = np.array([value[name][c] for value in self.values_by_training])
+        known = all(name in replicate for _, replicate in self.trainings)
+        replicate_sb = (
+            np.array([replicate[name][c] for _, replicate in self.trainings]) if known else None
+        )
+        if other is not None:
+            value_s = value_s - [value[name][c] for value in other.values_by_training]
+            both = replicate_sb is not None and all(name in drawn for _, drawn in other.trainings)
+            replicate_sb = (
+                replicate_sb - np.array([drawn[name][c] for _, drawn in other.trainings])
+                if both and replicate_sb is not None
+                else None
+            )
+        return measure_noise(value_s, replicate_sb)
+
+
+def draw_models(models: Sequence[Metrics], drawing: Drawing) -> list[DrawnModel]:
+    """Compute the metrics of all models on the same draws, and those of each training."""
+    trainings = [
+        [metrics.of_one_training(s) for s in range(len(metrics.answers))]
+        if len(metrics.answers) > 1
+        else []
+        for metrics in models
+    ]
+    fewer = replace(drawing, replicates=min(drawing.replicates, NOISE_REPLICATES))
+    single = iter(replicate_metrics([one for part in trainings for one in part], fewer))
+    return [
+        DrawnModel(metrics, replicate, [(one, next(single)) for one in part])
+        for metrics, replicate, part in zip(
+            models, replicate_metrics(models, drawing), trainings, strict=True
+        )
+    ]
+
+
 def describe_cells(
-    metrics: Metrics, naive: Metrics, replicate: Mapping[str, Floats], level: float
+    model: DrawnModel, unweighted: Metrics, level: float
 ) -> list[dict[str, MetricValue]]:
     """Describe every cell as {metric: figure}, with intervals from the replicates."""
-    value, plain, effective, worst = (
-        figures_of_data(metrics),
-        figures_of_data(naive),
-        metrics.effective(),
-        metrics.worst(),
-    )
+    metrics, plain = model.metrics, figures_of_data(unweighted)
+    effective, worst = metrics.effective(), metrics.worst()
     cells = []
     for c in range(metrics.cells.size):
         figures = {}
-        for name, value_c in value.items():
+        for name, value_c in model.value.items():
             figure = _figure(
                 name,
                 float(value_c[c]),
-                replicate[name][c] if name in replicate else None,
+                model.replicate[name][c] if name in model.replicate else None,
                 level,
                 float(effective[name][c]),
+                noise=model.noise(name, c),
             )
-            unweighted = _number(plain[name][c]) if name in plain else None
             figures[name] = replace(
-                figure, naive=unweighted, where=worst[c] if name == "worst_class" else None
+                figure,
+                unweighted=_number(plain[name][c]) if name in plain else None,
+                where=worst[c] if name == "worst_class" else None,
             )
-        cells.append(figures)
+        cells.append(_with_one_interval(figures, metrics))
     return cells
 
 
+def _with_one_interval(figures: dict[str, MetricValue], metrics: Metrics) -> dict[str, MetricValue]:
+    """Of two classes, give the recall that is also that of the worst class its interval."""
+    positive, worst = metrics.truth.positive_class, figures.get("worst_class")
+    if positive is None or worst is None or worst.where is None:
+        return figures
+    name = "sensitivity" if worst.where == positive else "specificity"
+    same = replace(figures[name], interval=worst.interval, stderr=worst.stderr)
+    return {**figures, name: same}
+
+
 def describe_worst(
-    metrics: Metrics, names: Sequence[str], replicate: Mapping[str, Floats], level: float
-) -> MetricValue | None:
-    """Find the smallest accuracy over the cells, and the name of its cell.
+    model: DrawnModel, names: Sequence[str], level: float
+) -> tuple[int, MetricValue] | None:
+    """Find the smallest accuracy over the cells: (its cell, the figure with the cell's name).
 
     None for a regression, or with fewer than two cells. Cells with fewer than `FEW_EFFECTIVE`
     effective units are skipped if there are two others: the smallest of many noisy values says
     nothing. The interval is that of an extreme, see `_figure`.
     """
-    value_c = figures_of_data(metrics).get("accuracy")
+    value_c = model.value.get("accuracy")
     if value_c is None:
         return None
-    effective_c = metrics.effective()["accuracy"]
+    effective_c = model.metrics.effective()["accuracy"]
     known_c = np.isfinite(value_c)
     kept = np.flatnonzero(known_c & (effective_c >= FEW_EFFECTIVE))
     kept = kept if kept.size >= 2 else np.flatnonzero(known_c)
     if kept.size < 2:
         return None
     worst = int(kept[np.argmin(value_c[kept])])
-    drawn_b = replicate["accuracy"][kept].min(axis=0) if "accuracy" in replicate else None
+    replicate_cb = model.replicate.get("accuracy")
     figure = _figure(
-        "worst_class", float(value_c[worst]), drawn_b, level, float(effective_c[worst])
+        "worst_class",
+        float(value_c[worst]),
+        None if replicate_cb is None else replicate_cb[kept].min(axis=0),
+        level,
+        float(effective_c[worst]),
+        noise=model.noise("accuracy", worst),
     )
-    return replace(figure, where=names[worst])
+    return worst, replace(figure, where=names[worst])
 
 
 def describe_differences(
     first: Sequence[Mapping[str, MetricValue]],
     second: Sequence[Mapping[str, MetricValue]],
-    first_replicate: Mapping[str, Floats],
-    second_replicate: Mapping[str, Floats],
+    models: Sequence[DrawnModel],
     level: float,
 ) -> list[dict[str, MetricValue]]:
     """Describe every cell as {metric: second − first}.
 
     The differences are paired: both models are judged on the same draws, so that what they share
-    cancels.
+    cancels; of several trainings, those of the same number are subtracted.
     """
+    one_model, other_model = models
+    one_drawn, other_drawn = one_model.replicate, other_model.replicate
     cells = []
     for c, (one, other) in enumerate(zip(first, second, strict=True)):
         figures = {}
         for name in [name for name in one if name in other]:
-            both = name in first_replicate and name in second_replicate
-            gap_b = second_replicate[name][c] - first_replicate[name][c] if both else None
+            both = name in one_drawn and name in other_drawn
             value = _difference(other[name].value, one[name].value)
-            effective = min(one[name].effective or 0.0, other[name].effective or 0.0)
             figure = _figure(
                 name,
                 float("nan") if value is None else value,
-                gap_b,
+                other_drawn[name][c] - one_drawn[name][c] if both else None,
                 level,
-                effective,
+                min(one[name].effective or 0.0, other[name].effective or 0.0),
                 difference=True,
+                noise=other_model.noise(name, c, one_model),
             )
-            figures[name] = replace(figure, naive=_difference(other[name].naive, one[name].naive))
+            figures[name] = replace(
+                figure, unweighted=_difference(other[name].unweighted, one[name].unweighted)
+            )
         cells.append(figures)
     return cells
 
@@ -230,8 +289,9 @@ def _figure(
     level: float,
     effective: float,
     difference: bool = False,
+    noise: TrainingNoise | None = None,
 ) -> MetricValue:
-    """Describe a value with the percentile interval of its replicates.
+    """Describe a value with the percentile interval of its replicates, and with training noise.
 
     Percentiles stay within the range of the metric. Replicates of a smallest recall, and of a
     calibration error, are on one side of the estimate (the minimum of noisier numbers is smaller),
@@ -241,6 +301,26 @@ def _figure(
     """
     if not np.isfinite(value):
         return MetricValue(None)
+    figure = _sampled_figure(name, value, replicate_b, level, effective, difference)
+    if noise is None:
+        return figure
+    highest = 1.0 if name in (*SHARES, "calibration_error") or name == "r2" else np.inf
+    lowest = -np.inf if name == "r2" else 0.0
+    if difference:
+        lowest, highest = (
+            (-1.0, 1.0) if name in (*SHARES, "calibration_error") else (-np.inf, np.inf)
+        )
+    return noise.widen(figure, level, lowest, highest)
+
+
+def _sampled_figure(
+    name: str,
+    value: float,
+    replicate_b: Floats | None,
+    level: float,
+    effective: float,
+    difference: bool,
+) -> MetricValue:
     few = effective < FEW_EFFECTIVE
     if replicate_b is None:
         return MetricValue(value, effective=effective, few=few)

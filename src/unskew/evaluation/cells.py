@@ -11,17 +11,24 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, first_few
 from unskew.evaluation.bootstrap import (
-    FEW_EFFECTIVE,
     Drawing,
-    MetricValue,
+    DrawnModel,
     Sampled,
     describe_cells,
     describe_differences,
     describe_worst,
+    draw_models,
     plan_drawing,
-    replicate_metrics,
 )
-from unskew.evaluation.metrics import BY_CLASS, Answers, Cells, Metrics, Truth, make_metrics
+from unskew.evaluation.metric_value import MetricValue
+from unskew.evaluation.metrics import (
+    BY_CLASS,
+    FEW_EFFECTIVE,
+    Answers,
+    Cells,
+    Truth,
+    make_metrics,
+)
 from unskew.evaluation.subgroups import View, small_classes
 from unskew.records import Floats, Ints
 from unskew.report.summary.privacy import SMALLEST_CELL, count_units
@@ -56,10 +63,10 @@ class Cell:
 
 @dataclass(frozen=True, eq=False)
 class JudgedImages:
-    """The judged images with truth and answers; those of weight 0 count in naive figures only.
+    """The judged images with truth and answers; those of weight 0 count in unweighted figures only.
 
     ``group`` is what privacy protects, ``unit`` what is drawn again: groups
-    and copies of one image.
+    and copies of one image. ``answers`` of each model are those of its trainings.
     """
 
     source: npt.NDArray[Any]
@@ -67,7 +74,7 @@ class JudgedImages:
     group: Ints | None
     unit: Ints | None
     truth: Truth
-    answers: list[Answers]
+    answers: list[tuple[Answers, ...]]
 
     def check_private(self) -> None:
         units = self.weight.size if self.group is None else np.unique(self.group).size
@@ -96,6 +103,16 @@ class JudgedImages:
         )
 
 
+def _with_worst(cell: Cell, worst: MetricValue) -> Cell:
+    """Give the accuracy of the cell that was found to be the worst the interval of an extreme.
+
+    It is the same number: its own percentiles would not count that it was picked for being small.
+    """
+    own = cell.figures["accuracy"]
+    figure = replace(own, interval=worst.interval, stderr=worst.stderr)
+    return replace(cell, figures={**cell.figures, "accuracy": figure})
+
+
 class CellJudge:
     """Metrics of the models in the cells of a view, and what to know about them."""
 
@@ -109,7 +126,8 @@ class CellJudge:
         For each view: one cell for each of its levels, and the worst of them for the first model.
         """
         images, kept = self.images, self.images.kept
-        truth, answers = images.truth.take(kept), [model.take(kept) for model in images.answers]
+        truth = images.truth.take(kept)
+        answers = [[one.take(kept) for one in model] for model in images.answers]
         # One list of metrics, of every view and model, because one loop draws for all of them.
         metrics = [
             make_metrics(self._inside(view), truth, model)
@@ -117,21 +135,25 @@ class CellJudge:
             if view.levels
             for model in answers
         ]
-        drawn = iter(zip(metrics, replicate_metrics(metrics, self.drawing), strict=True))
+        drawn = iter(draw_models(metrics, self.drawing))
         return [
             self._judge_view(view, [next(drawn) for _ in answers]) if view.levels else ((), None)
             for view in views
         ]
 
     def _judge_view(
-        self, view: View, models: Sequence[tuple[Metrics, Mapping[str, Floats]]]
+        self, view: View, models: Sequence[DrawnModel]
     ) -> tuple[tuple[Cell, ...], MetricValue | None]:
         """Judge one view from the metrics and the replicates of each model."""
-        metrics = [metrics for metrics, _ in models]
-        replicate = [replicate for _, replicate in models]
-        worst = describe_worst(metrics[0], view.levels, replicate[0], self.drawing.level)
-        shown = None if worst is None else self._shown({"worst": worst}, False)["worst"]
-        return self._cells(view, metrics, replicate), shown
+        cells = self._cells(view, models)
+        worst = describe_worst(models[0], view.levels, self.drawing.level)
+        if worst is None:
+            return cells, None
+        c, figure = worst
+        shown = self._shown({"accuracy": figure}, False)["accuracy"]
+        return tuple(
+            _with_worst(cell, shown) if at == c else cell for at, cell in enumerate(cells)
+        ), shown
 
     def _inside(self, view: View) -> Cells:
         kept, drawing = self.images.kept, self.drawing
@@ -143,30 +165,25 @@ class CellJudge:
             self.images.weight[kept],
         )
 
-    def _cells(
-        self, view: View, metrics: Sequence[Metrics], replicate: Sequence[Mapping[str, Floats]]
-    ) -> tuple[Cell, ...]:
+    def _cells(self, view: View, models: Sequence[DrawnModel]) -> tuple[Cell, ...]:
         images, level, n = self.images, self.drawing.level, self.images.weight.size
         plain = Cells(view.code, len(view.levels), np.arange(n), n, np.ones(n))
-        naive = [make_metrics(plain, images.truth, model) for model in images.answers]
-        if any(not model.can_rank(self.drawing.replicates) for model in metrics):
+        unweighted = [make_metrics(plain, images.truth, model) for model in images.answers]
+        if any(not model.metrics.can_rank(self.drawing.replicates) for model in models):
             self.unranked.append(view.name)
         figures = [
-            describe_cells(*model, level) for model in zip(metrics, naive, replicate, strict=True)
+            describe_cells(model, plain_metrics, level)
+            for model, plain_metrics in zip(models, unweighted, strict=True)
         ]
         second = figures[1] if len(figures) == 2 else None
-        gaps = (
-            None
-            if second is None
-            else describe_differences(figures[0], second, replicate[0], replicate[1], level)
-        )
+        gaps = None if second is None else describe_differences(figures[0], second, models, level)
         small_c = (
             small_classes(view, images.truth, images.group)
             if self.private
             else np.zeros(len(view.levels), dtype=np.bool_)
         )
         cells = []
-        for c, cell in enumerate(self._sizes(view, metrics[0].cells)):
+        for c, cell in enumerate(self._sizes(view, models[0].metrics.cells)):
             shown = [
                 None if part is None else self._shown(part[c], bool(small_c[c]))
                 for part in (figures[0], second, gaps)
@@ -219,7 +236,7 @@ class CellJudge:
         kept = {
             name: figure
             for name, figure in figures.items()
-            if (figure.value is not None or figure.naive is not None)
+            if (figure.value is not None or figure.unweighted is not None)
             and not (small and name in BY_CLASS)
         }
         if not self.private:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -30,33 +30,49 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Truth and answers of every image of the split, and which images have both."""
+    """Truth and answers of every image of the split, and which images have both.
+
+    ``answers`` of each model are those of its trainings.
+    """
 
     truth: Truth
-    answers: list[Answers]
+    answers: list[tuple[Answers, ...]]
     origin: str
     usable: Mask
     reasons: list[tuple[str, Mask]]
     notes: list[str]
 
 
+class ModelColumns(NamedTuple):
+    """The table of a model, its columns there, and its name for messages."""
+
+    table: pd.DataFrame
+    columns: Columns
+    name: str
+
+
 def read_case(
     judged: Judged,
     table: pd.DataFrame,
     aligned: Sequence[pd.DataFrame],
+    names: Sequence[str],
+    trainings: int,
     choice: str | None,
     regression: bool | None,
     positive: str | None,
 ) -> Case:
-    """Read truth and answers of every image of the split; ``choice`` names the truth."""
+    """Read truth and answers of every image of the split; ``choice`` names the truth.
+
+    ``aligned`` has the tables of all trainings, model by model, and ``names`` their names.
+    """
     labels = judged.frame["label"] if "label" in judged.frame.columns else None
     y = next((predictions["y"] for predictions in aligned if "y" in predictions.columns), None)
     column, origin = read_truth_column(labels, y, choice)
     if origin == "y":
         _check_same_truth([table["y"] for table in aligned if "y" in table.columns])
     check_single(column)
-    models = _models(aligned, text_levels(column, "the truth")[0])
-    first = models[0]
+    models = _models(aligned, names, text_levels(column, "the truth")[0])
+    first = models[0].columns
     predicted = aligned[0][first.prediction] if first.prediction else None
     notes: list[str] = []
     numbers = is_regression(column, predicted, bool(first.score or first.by_class), regression)
@@ -67,50 +83,48 @@ def read_case(
         )
     if numbers:
         truth, known_n = Truth(value=read_finite(column, origin)), column.notna().to_numpy()
-        answers, answered = _number_answers(aligned, models)
+        answers, answered = _number_answers(models)
     else:
         further = _further_classes(models, table if origin == "label" else None)
         truth, known_n = read_class_column(column, further, positive)
-        answers, answered = _class_answers(aligned, models, truth, notes)
+        answers, answered = _class_answers(models, truth, notes)
         if positive is None and truth.positive is not None:
             notes.append(
                 f"The positive class is {truth.positive_class!r}, the last of the two; "
                 "--positive names the other."
             )
-    reasons = _reasons(known_n, answered)
+    reasons = [("have no truth", ~known_n)]
+    reasons += [
+        (f"have no {model.name.replace('predictions', 'prediction', 1)}", ~answered_n)
+        for model, answered_n in zip(models, answered, strict=True)
+    ]
     usable_n = ~np.any([lacking_n for _, lacking_n in reasons], axis=0)
-    return Case(truth, answers, origin, usable_n, reasons, notes)
+    by_model = [
+        tuple(answers[start : start + trainings]) for start in range(0, len(answers), trainings)
+    ]
+    return Case(truth, by_model, origin, usable_n, reasons, notes)
 
 
-def _further_classes(models: Sequence[Columns], table: pd.DataFrame | None) -> list[str]:
+def _further_classes(models: Sequence[ModelColumns], table: pd.DataFrame | None) -> list[str]:
     """List classes that the split may lack: those of scores, else those of all splits' labels."""
-    further = {name for columns in models for name in columns.by_class}
+    further = {name for model in models for name in model.columns.by_class}
     if not further and table is not None:
         further = {level_text(value) for value in table["label"].dropna().unique().tolist()}
     return sorted(further)
 
 
-def _reasons(known_n: Mask, answered: Sequence[Mask]) -> list[tuple[str, Mask]]:
-    """Say why images cannot be judged: (reason, (n,) which images)."""
-    names = (
-        ["have no prediction"]
-        if len(answered) == 1
-        else ["have no prediction of the first model", "have none of the second"]
-    )
-    lacking = [~answered_n for answered_n in answered]
-    return [("have no truth", ~known_n), *zip(names, lacking, strict=True)]
-
-
 def _check_same_truth(columns: Sequence[pd.Series[Any]]) -> None:
-    if len(columns) < 2:
-        return
-    both = (columns[0].notna() & columns[1].notna()).to_numpy()
-    one, other = (column[both].map(level_text).to_numpy(dtype=object) for column in columns)
-    wrong = np.flatnonzero(one != other)
-    if wrong.size:
+    for other in columns[1:]:
+        both = (columns[0].notna() & other.notna()).to_numpy()
+        pair = [
+            column[both].map(level_text).to_numpy(dtype=object) for column in (columns[0], other)
+        ]
+        wrong = np.flatnonzero(pair[0] != pair[1])
+        if not wrong.size:
+            continue
         ids = columns[0].index[both][wrong].tolist()
         raise DataError(
-            f"the two files of predictions have different y for {wrong.size} of {int(both.sum())} "
+            f"two files of predictions have different y for {wrong.size} of {int(both.sum())} "
             f"images: {first_few(ids)}. They must be judged against the same truth.",
             column="y",
             count=int(wrong.size),
@@ -118,63 +132,56 @@ def _check_same_truth(columns: Sequence[pd.Series[Any]]) -> None:
         )
 
 
-def _models(aligned: Sequence[pd.DataFrame], levels: Sequence[str]) -> list[Columns]:
+def _models(
+    aligned: Sequence[pd.DataFrame], names: Sequence[str], levels: Sequence[str]
+) -> list[ModelColumns]:
     """Find the columns of each model.
 
     Those of the second are in a table of its own, or are the columns …_b of the first.
     """
-    models = [find_columns(list(table.columns), levels) for table in aligned]
-    for columns, table in zip(models, aligned, strict=True):
-        if not columns:
+    models = [
+        ModelColumns(table, find_columns(list(table.columns), levels), name)
+        for table, name in zip(aligned, names, strict=True)
+    ]
+    for model in models:
+        if not model.columns:
             raise DataError(
                 "predictions have a column 'prediction', 'score' or 'score_<class>'; these have "
-                f"{first_few(list(table.columns), 12)}.",
-                columns=[str(column) for column in table.columns],
+                f"{first_few(list(model.table.columns), 12)}.",
+                columns=[str(column) for column in model.table.columns],
             )
     other = find_columns(list(aligned[0].columns), levels, second=True)
-    if other and len(aligned) == 2:
+    if other and len(aligned) > 1:
         raise ConfigError(
             "the second model is in a file of its own, and also in columns prediction_b or "
             "score_b of the first: keep one of them.",
             option="second",
         )
-    return [*models, other] if other else models
+    second = ModelColumns(aligned[0], other, "predictions of the second model")
+    return [*models, second] if other else models
 
 
-def _tables_of(
-    aligned: Sequence[pd.DataFrame], models: Sequence[Columns]
-) -> list[tuple[pd.DataFrame, Columns, str]]:
-    """List (table, columns, name for messages) of each model."""
-    names = ["the predictions", "the predictions of the second model"]
-    return [
-        (aligned[min(number, len(aligned) - 1)], columns, names[number])
-        for number, columns in enumerate(models)
-    ]
-
-
-def _number_answers(
-    aligned: Sequence[pd.DataFrame], models: Sequence[Columns]
-) -> tuple[list[Answers], list[Mask]]:
+def _number_answers(models: Sequence[ModelColumns]) -> tuple[list[Answers], list[Mask]]:
     answers, answered = [], []
-    for table, columns, name in _tables_of(aligned, models):
-        if columns.prediction is None:
+    for model in models:
+        if model.columns.prediction is None:
             raise DataError(
-                f"a regression needs a column 'prediction' of numbers; {name} have "
-                f"{first_few(list(table.columns), 12)}.",
+                f"a regression needs a column 'prediction' of numbers; the {model.name} have "
+                f"{first_few(list(model.table.columns), 12)}.",
                 column="prediction",
-                columns=[str(column) for column in table.columns],
+                columns=[str(column) for column in model.table.columns],
             )
-        value_n = read_finite(table[columns.prediction], columns.prediction)
+        value_n = read_finite(model.table[model.columns.prediction], model.columns.prediction)
         answers.append(Answers(value=value_n))
         answered.append(~np.isnan(value_n))
     return answers, answered
 
 
 def _class_answers(
-    aligned: Sequence[pd.DataFrame], models: Sequence[Columns], truth: Truth, notes: list[str]
+    models: Sequence[ModelColumns], truth: Truth, notes: list[str]
 ) -> tuple[list[Answers], list[Mask]]:
     read = [
-        read_class_answers(table, columns, truth, name, notes)
-        for table, columns, name in _tables_of(aligned, models)
+        read_class_answers(model.table, model.columns, truth, f"the {model.name}", notes)
+        for model in models
     ]
     return [answers for answers, _ in read], [answered_n for _, answered_n in read]

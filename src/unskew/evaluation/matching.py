@@ -59,8 +59,8 @@ class Coverage:
     judged : of these, the ones judged.
     missing : of these, the ones without a prediction, a score or a truth.
     weight : share of the weight that the judged images carry.
-    zero : images of weight 0 in the split: no part of the target, and only in the naive figures (if
-        they have a prediction).
+    zero : images of weight 0 in the split: no part of the target, and only in the unweighted
+        figures (if they have a prediction).
     elsewhere : predictions of images that are in other splits; not used.
     extra : predictions whose id no image has; not used.
     """
@@ -97,7 +97,7 @@ class Coverage:
         if self.zero != 0:
             notes.append(
                 f"{_count(self.zero)} images have weight 0: they do not belong to the target, and "
-                "count in the naive figures only."
+                "count in the unweighted figures only."
             )
         if self.elsewhere != 0:
             notes.append(

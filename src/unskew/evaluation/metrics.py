@@ -14,8 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from unskew.evaluation.ranking import Ranking, divide, rank_scores, sum_ranked
 from unskew.records import Floats, Ints
 
+# Figures that rest on fewer effective units than this are flagged: even their interval is rough.
+FEW_EFFECTIVE = 30.0
 # Bins of the confidence, of equal width (Guo et al. 2017).
 CALIBRATION_BINS = 15
 SHARES = ("accuracy", "balanced_accuracy", "worst_class", "auroc", "sensitivity", "specificity")
@@ -131,21 +134,16 @@ class Cells:
         return np.asarray(np.divide(total**2, square, out=np.zeros(n_codes), where=square > 0))
 
 
-@dataclass(frozen=True, eq=False)
-class _Ranking:
-    """The images of every cell in the order of one score, against one class."""
-
-    unit: Ints
-    weight: Floats
-    positive: npt.NDArray[np.bool_]
-    tied: npt.NDArray[np.bool_]
-    start: Ints
-
-
 class ClassMetrics:
-    """Metrics of a classifier in every cell: `figures` gives them for replicates."""
+    """Metrics of a classifier in every cell: `figures` gives them for replicates.
 
-    def __init__(self, cells: Cells, truth: Truth, answers: Answers) -> None:
+    Of several trainings of a model each metric is the mean; the worst class has the smallest mean
+    recall among ``worst_among`` (C, K): those of `FEW_EFFECTIVE` units, if there are two, or all.
+    """
+
+    def __init__(
+        self, cells: Cells, truth: Truth, answers: Sequence[Answers], worst_among: Any = None
+    ) -> None:
         assert truth.code is not None
         self.cells, self.truth, self.answers = cells, truth, answers
         self.n_classes = len(truth.classes)
@@ -154,35 +152,46 @@ class ClassMetrics:
         self.present_ck = np.asarray(weight_cm.sum(axis=1) > 0).reshape(cells.size, self.n_classes)
         self.comparable_c = self.present_ck.sum(axis=1) >= 2
         self.term = {"weight": weight_cm} | self._terms(truth.code)
+        self.among_ck = self._well_known() if worst_among is None else worst_among
         # A class that is alone in every cell enters no mean.
         self.ranked_k = np.flatnonzero((self.present_ck & self.comparable_c[:, None]).any(axis=0))
-        self.rankings: list[_Ranking] | None = None
+        self.rankings: list[list[Ranking]] | None = None
+
+    def _well_known(self) -> npt.NDArray[np.bool_]:
+        """Find the classes that may be the worst one, (C, K)."""
+        many_ck = self.present_ck & (self._effective_by_class() >= FEW_EFFECTIVE)
+        return np.where(many_ck.sum(axis=1, keepdims=True) >= 2, many_ck, self.present_ck)
 
     def _terms(self, truth_n: Ints) -> dict[str, Any]:
         """Sum what the metrics need, each (codes, m).
 
-        Images predicted right, log-losses, and right − confidence in each bin.
+        Images predicted right, log-losses, and right − confidence in each bin of each training.
         """
         cells, weight_n, terms = self.cells, self.cells.weight, dict[str, Any]()
-        if self.answers.predicted is not None:
-            right_n = weight_n * (self.answers.predicted == truth_n)
-            terms["right"] = cells.sums(self.pair_n, cells.size * self.n_classes, right_n)
-        if self.answers.probability is not None:
-            probability_nk = self.answers.probability
-            true_n = probability_nk[np.arange(truth_n.size), truth_n]
-            # As scikit-learn clips.
-            tiny = float(np.finfo(np.float64).eps)
-            terms["loss"] = cells.sums(
-                cells.code, cells.size, -weight_n * np.log(np.clip(true_n, tiny, 1.0 - tiny))
+        if all(one.predicted is not None for one in self.answers):
+            right_n = np.mean([one.predicted == truth_n for one in self.answers], axis=0)
+            terms["right"] = cells.sums(
+                self.pair_n, cells.size * self.n_classes, weight_n * right_n
             )
-            confidence_n = probability_nk.max(axis=1)
+        probabilities = [one.probability for one in self.answers if one.probability is not None]
+        if len(probabilities) < len(self.answers):
+            return terms
+        # As scikit-learn clips.
+        tiny, rows = float(np.finfo(np.float64).eps), np.arange(truth_n.size)
+        loss_n = np.mean(
+            [-np.log(np.clip(p_nk[rows, truth_n], tiny, 1.0 - tiny)) for p_nk in probabilities],
+            axis=0,
+        )
+        terms["loss"] = cells.sums(cells.code, cells.size, weight_n * loss_n)
+        for number, p_nk in enumerate(probabilities):
+            confidence_n = p_nk.max(axis=1)
             bin_n = np.clip(
                 np.ceil(confidence_n * CALIBRATION_BINS).astype(np.int64) - 1,
                 0,
                 CALIBRATION_BINS - 1,
             )
-            excess_n = weight_n * ((probability_nk.argmax(axis=1) == truth_n) - confidence_n)
-            terms["excess"] = cells.sums(
+            excess_n = weight_n * ((p_nk.argmax(axis=1) == truth_n) - confidence_n)
+            terms[f"excess{number}"] = cells.sums(
                 cells.within(bin_n, CALIBRATION_BINS), cells.size * CALIBRATION_BINS, excess_n
             )
         return terms
@@ -191,34 +200,27 @@ class ClassMetrics:
     def ranked_classes(self) -> list[int]:
         """The positive class of two; of more, all that share a cell; none without scores."""
         if self.truth.positive is not None:
-            return [] if self.answers.score is None else [self.truth.positive]
-        return [] if self.answers.probability is None else [int(k) for k in self.ranked_k]
+            lacks = any(one.score is None for one in self.answers)
+            return [] if lacks else [self.truth.positive]
+        lacks = any(one.probability is None for one in self.answers)
+        return [] if lacks else [int(k) for k in self.ranked_k]
 
     def rank_images(self) -> None:
         """Sort once for all replicates; without this every call of `figures` sorts again."""
         if self.rankings is None:
-            self.rankings = [self._ranking(k) for k in self.ranked_classes]
+            self.rankings = [self._rank(k) for k in self.ranked_classes]
 
-    def _ranking(self, k: int) -> _Ranking:
+    def _rank(self, k: int) -> list[Ranking]:
+        return [self._ranking(k, one) for one in self.answers]
+
+    def _ranking(self, k: int, answers: Answers) -> Ranking:
         assert self.truth.code is not None
-        cells, positive_n = self.cells, self.truth.code == k
-        of_class = None if self.answers.probability is None else self.answers.probability[:, k]
-        score_n = of_class if self.truth.positive is None else self.answers.score
+        of_class = None if answers.probability is None else answers.probability[:, k]
+        score_n = of_class if self.truth.positive is None else answers.score
         assert score_n is not None
-        kept = np.flatnonzero((cells.code >= 0) & (cells.weight > 0))
-        order = kept[np.argsort(score_n[kept])]
-        # Of 16 bits, so that it is sorted by radix; a view has few cells.
-        order = order[np.argsort(cells.code[order].astype(np.int16), kind="stable")]
-        cell_s, score_s = cells.code[order], score_n[order]
-        tied_s = np.zeros(order.size, dtype=np.bool_)
-        tied_s[:-1] = (cell_s[1:] == cell_s[:-1]) & (score_s[1:] == score_s[:-1])
-        start_c = np.searchsorted(cell_s, np.arange(cells.size + 1))
-        return _Ranking(
-            cells.unit[order],
-            cells.weight[order],
-            positive_n[order],
-            tied_s,
-            start_c.astype(np.int64),
+        cells = self.cells
+        return rank_scores(
+            score_n, self.truth.code == k, cells.code, cells.size, cells.unit, cells.weight
         )
 
     @property
@@ -229,7 +231,10 @@ class ClassMetrics:
     def can_rank(self, n_replicates: int) -> bool:
         """Tell whether AUROC of so many replicates is affordable; 0: that of the images only."""
         return (
-            len(self.ranked_classes) * self.cells.code.size * (n_replicates + _SORTING)
+            len(self.ranked_classes)
+            * len(self.answers)
+            * self.cells.code.size
+            * (n_replicates + _SORTING)
             <= _MOST_RANKED
         )
 
@@ -245,23 +250,29 @@ class ClassMetrics:
         figures: dict[str, Floats] = {}
         if "right" in sums:
             right_ckb = sums["right"].reshape(shape)
-            figures["accuracy"] = _ratio(right_ckb.sum(axis=1), weight_cb)
-            figures |= self._by_class(_ratio(right_ckb, weight_ckb))
+            figures["accuracy"] = divide(right_ckb.sum(axis=1), weight_cb)
+            figures |= self._by_class(divide(right_ckb, weight_ckb))
         if ranked and self.ranked_classes:
             figures["auroc"] = self._areas(count_mb)
         if "loss" in sums:
-            figures["log_loss"] = _ratio(sums["loss"], weight_cb)
-            excess_cb = np.abs(sums["excess"].reshape(self.cells.size, CALIBRATION_BINS, -1)).sum(
-                axis=1
+            figures["log_loss"] = divide(sums["loss"], weight_cb)
+            bins = (self.cells.size, CALIBRATION_BINS, -1)
+            excess_cb = np.mean(
+                [
+                    np.abs(sums[f"excess{number}"].reshape(bins)).sum(axis=1)
+                    for number in range(len(self.answers))
+                ],
+                axis=0,
             )
-            figures["calibration_error"] = _ratio(excess_cb, weight_cb)
+            figures["calibration_error"] = divide(excess_cb, weight_cb)
         return figures
 
     def _by_class(self, recall_ckb: Floats) -> dict[str, Floats]:
         """Find mean and smallest recall over the classes of the cell.
 
-        A replicate that lost one of the classes has neither.
+        A replicate that lost one of these classes has none.
         """
+        among_ck1 = self.among_ck[:, :, None]
         present_ck1 = self.present_ck[:, :, None]
         lost_cb = (np.isnan(recall_ckb) & present_ck1).any(axis=1)
         nowhere_cb = lost_cb | ~self.comparable_c[:, None]
@@ -270,7 +281,9 @@ class ClassMetrics:
         figures = {
             "balanced_accuracy": np.where(nowhere_cb, np.nan, known_ckb.sum(axis=1) / n_present_c1),
             "worst_class": np.where(
-                nowhere_cb, np.nan, np.where(present_ck1, known_ckb, np.inf).min(axis=1)
+                (np.isnan(recall_ckb) & among_ck1).any(axis=1) | ~self.comparable_c[:, None],
+                np.nan,
+                np.where(among_ck1, known_ckb, np.inf).min(axis=1),
             ),
         }
         if self.truth.positive is not None:
@@ -289,26 +302,37 @@ class ClassMetrics:
         total_cb = np.zeros((self.cells.size, count_mb.shape[1]))
         n_c1 = np.zeros((self.cells.size, 1))
         for at, k in enumerate(self.ranked_classes):
-            area_cb = _area(
-                self._ranking(k) if self.rankings is None else self.rankings[at], count_mb
-            )
+            rankings = self._rank(k) if self.rankings is None else self.rankings[at]
+            area_cb = np.mean([sum_ranked(ranking, count_mb) for ranking in rankings], axis=0)
             used_c = self.comparable_c & self.present_ck[:, k]
             total_cb += np.where(used_c[:, None], area_cb, 0.0)
             n_c1 += used_c[:, None]
-        return _ratio(total_cb, np.broadcast_to(n_c1, total_cb.shape))
+        return divide(total_cb, np.broadcast_to(n_c1, total_cb.shape))
+
+    def worst_codes(self) -> Ints:
+        """Find the class of the smallest recall in every cell, (C,); −1 where there is none."""
+        if "right" not in self.term:
+            return np.full(self.cells.size, -1)
+        recall_ck = divide(self.term["right"].sum(axis=1), self.term["weight"].sum(axis=1)).reshape(
+            self.cells.size, self.n_classes
+        )
+        worst_c = np.where(self.among_ck, recall_ck, np.inf).argmin(axis=1)
+        return np.where(self.comparable_c, worst_c, -1)
 
     def worst(self) -> list[str | None]:
         """Name the class of the smallest recall in every cell; None where `figures` has none."""
-        if "right" not in self.term:
-            return [None] * self.cells.size
-        recall_ck = _ratio(self.term["right"].sum(axis=1), self.term["weight"].sum(axis=1)).reshape(
-            self.cells.size, self.n_classes
+        return [None if k < 0 else self.truth.classes[k] for k in self.worst_codes().tolist()]
+
+    def of_one_training(self, number: int) -> ClassMetrics:
+        """Return the metrics of one of the trainings; its worst class is that of all of them."""
+        among_ck = self.worst_codes()[:, None] == np.arange(self.n_classes)
+        return ClassMetrics(self.cells, self.truth, [self.answers[number]], among_ck)
+
+    def _effective_by_class(self) -> Floats:
+        cells = self.cells
+        return cells.effective(self.pair_n, cells.size * self.n_classes).reshape(
+            cells.size, self.n_classes
         )
-        worst_c = np.where(self.present_ck, recall_ck, np.inf).argmin(axis=1)
-        return [
-            self.truth.classes[k] if fine else None
-            for k, fine in zip(worst_c.tolist(), self.comparable_c.tolist(), strict=True)
-        ]
 
     def effective(self) -> dict[str, Floats]:
         """Count the effective units behind every metric, {metric: (C,)}.
@@ -316,13 +340,10 @@ class ClassMetrics:
         They are those of the cell, of the class, or of the smallest class.
         """
         cells = self.cells
-        class_ck = cells.effective(self.pair_n, cells.size * self.n_classes).reshape(
-            cells.size, self.n_classes
-        )
+        class_ck = self._effective_by_class()
         smallest_c = np.where(self.present_ck, class_ck, np.inf).min(axis=1, initial=np.inf)
-        worst_c = np.zeros(cells.size)
-        for c, name in enumerate(self.worst()):
-            worst_c[c] = 0.0 if name is None else class_ck[c, self.truth.classes.index(name)]
+        code_c = self.worst_codes()
+        worst_c = np.where(code_c < 0, 0.0, class_ck[np.arange(cells.size), code_c])
         effective = dict.fromkeys(CLASSIFICATION, cells.effective(cells.code, cells.size))
         effective |= {"balanced_accuracy": smallest_c, "auroc": smallest_c, "worst_class": worst_c}
         if self.truth.positive is not None:
@@ -334,17 +355,17 @@ class ClassMetrics:
 
 
 class NumberMetrics:
-    """Metrics of a regression in every cell: mean absolute error, root mean squared error, R²."""
+    """Metrics of a regression in every cell, each its mean over the trainings of the model."""
 
-    def __init__(self, cells: Cells, truth: Truth, answers: Answers) -> None:
+    def __init__(self, cells: Cells, truth: Truth, answers: Sequence[Answers]) -> None:
         assert truth.value is not None
-        assert answers.value is not None
-        self.cells = cells
-        weight_n, error_n = cells.weight, answers.value - truth.value
+        self.cells, self.truth, self.answers = cells, truth, answers
+        weight_n = cells.weight
+        errors = [one.value - truth.value for one in answers if one.value is not None]
         inside = np.flatnonzero(cells.code >= 0)
         cell_i = cells.code[inside]
         total_c = np.bincount(cell_i, weights=weight_n[inside], minlength=cells.size)
-        centre_c = _ratio(
+        centre_c = divide(
             np.bincount(cell_i, weights=(weight_n * truth.value)[inside], minlength=cells.size),
             total_c,
         )
@@ -352,8 +373,8 @@ class NumberMetrics:
         deviation_n = truth.value - np.nan_to_num(centre_c)[np.maximum(cells.code, 0)]
         values = {
             "weight": np.ones_like(weight_n),
-            "error": np.abs(error_n),
-            "square": error_n**2,
+            "error": np.mean(np.abs(errors), axis=0),
+            **{f"square{number}": error_n**2 for number, error_n in enumerate(errors)},
             "deviation": deviation_n,
             "spread": deviation_n**2,
         }
@@ -365,7 +386,7 @@ class NumberMetrics:
     @property
     def n_sums(self) -> int:
         """Numbers that each replicate needs at once."""
-        return 5 * self.cells.size
+        return len(self.term) * self.cells.size
 
     def can_rank(self, n_replicates: int) -> bool:
         """Return True: there is nothing to rank."""
@@ -378,18 +399,24 @@ class NumberMetrics:
         """
         sums = {name: np.asarray(term @ count_mb) for name, term in self.term.items()}
         weight_cb = sums["weight"]
-        square_cb = _ratio(sums["square"], weight_cb)
-        variance_cb = _ratio(sums["spread"], weight_cb) - _ratio(sums["deviation"], weight_cb) ** 2
+        squares = [
+            divide(sums[f"square{number}"], weight_cb) for number in range(len(self.answers))
+        ]
+        variance_cb = divide(sums["spread"], weight_cb) - divide(sums["deviation"], weight_cb) ** 2
         # What rounding leaves of a constant is no variance.
-        variance_cb[variance_cb <= 1e-14 * _ratio(sums["spread"], weight_cb)] = 0.0
+        variance_cb[variance_cb <= 1e-14 * divide(sums["spread"], weight_cb)] = 0.0
         return {
-            "mae": _ratio(sums["error"], weight_cb),
-            "rmse": np.sqrt(square_cb),
-            "r2": 1.0 - _ratio(square_cb, variance_cb),
+            "mae": divide(sums["error"], weight_cb),
+            "rmse": np.mean([np.sqrt(square_cb) for square_cb in squares], axis=0),
+            "r2": 1.0 - divide(np.mean(squares, axis=0), variance_cb),
         }
 
     def rank_images(self) -> None:
         """Do nothing: there is nothing to rank."""
+
+    def of_one_training(self, number: int) -> NumberMetrics:
+        """Return the metrics of one of the trainings."""
+        return NumberMetrics(self.cells, self.truth, [self.answers[number]])
 
     def worst(self) -> list[str | None]:
         """Return None for every cell: there are no classes."""
@@ -403,7 +430,7 @@ class NumberMetrics:
 Metrics = ClassMetrics | NumberMetrics
 
 
-def make_metrics(cells: Cells, truth: Truth, answers: Answers) -> Metrics:
+def make_metrics(cells: Cells, truth: Truth, answers: Sequence[Answers]) -> Metrics:
     """Make the metrics of a classifier or a regression: the truth has classes or numbers."""
     kind = NumberMetrics if truth.code is None else ClassMetrics
     return kind(cells, truth, answers)
@@ -418,24 +445,3 @@ def figures_of_data(metrics: Metrics) -> dict[str, Floats]:
 def join_replicates(blocks: Sequence[Mapping[str, Floats]]) -> dict[str, Floats]:
     """Join blocks of replicates: {metric: (C, B)}."""
     return {name: np.concatenate([block[name] for block in blocks], axis=1) for name in blocks[0]}
-
-
-def _area(ranking: _Ranking, count_mb: Floats) -> Floats:
-    """Find AUROC, (C, B), of every cell and replicate; NaN without positives or negatives."""
-    from unskew.evaluation.kernels_auroc import sum_areas
-
-    area_cb, positive_cb, negative_cb = (
-        np.zeros((ranking.start.size - 1, count_mb.shape[1])) for _ in range(3)
-    )
-    sum_areas(
-        *(count_mb, ranking.unit, ranking.weight, ranking.positive, ranking.tied, ranking.start),
-        *(area_cb, positive_cb, negative_cb),
-    )
-    return _ratio(area_cb, positive_cb * negative_cb)
-
-
-def _ratio(above: Any, below: Any) -> Floats:
-    """Divide above by below; NaN where below is not positive."""
-    return np.asarray(
-        np.divide(above, below, out=np.full(np.shape(above), np.nan), where=below > 0)
-    )

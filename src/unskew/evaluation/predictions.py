@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from unskew.errors import ConfigError, first_few
-from unskew.evaluation.bootstrap import FEW_EFFECTIVE, MetricValue
 from unskew.evaluation.cells import Cell, CellJudge, JudgedImages
 from unskew.evaluation.columns import Case, read_case
 from unskew.evaluation.matching import (
@@ -22,6 +21,8 @@ from unskew.evaluation.matching import (
     cover,
     read_predictions,
 )
+from unskew.evaluation.metric_value import MetricValue
+from unskew.evaluation.metrics import FEW_EFFECTIVE
 from unskew.evaluation.source_agreement import compare_metrics, take_memberships
 from unskew.evaluation.subgroups import View, make_views, withhold_cells
 from unskew.evaluation.target_images import augment_figures
@@ -35,6 +36,8 @@ from unskew.splits.folds import unit_codes
 if TYPE_CHECKING:
     import pandas as pd
 
+# A table of predictions, or its file.
+Predictions: TypeAlias = "pd.DataFrame | str | PathLike[str]"
 # The metrics that `repr` of an evaluation shows, where they exist.
 _SHOWN_FIRST = ("accuracy", "balanced_accuracy", "auroc", "mae", "rmse", "r2")
 
@@ -75,6 +78,9 @@ class Evaluation:
     compared : accuracy and log-loss, or the mean absolute error, of the (first) model with the
         comparison of the sources (`Estimate.agreement`); ``interval`` is the one that heads. Empty
         without memberships, or without intervals.
+    models : the names of the models, the first one first.
+    trainings : how many trainings of each model were judged; figures are means over them, and their
+        intervals count training noise.
     augmented : accuracy and log-loss of the (first) model with its answers on unlabelled images of
         the target; ``weighted`` is the figure without them. Empty without such images.
     """
@@ -96,6 +102,8 @@ class Evaluation:
     origin: Mapping[str, Any] = field(default_factory=dict)
     augmented: Mapping[str, RobustEstimate] = field(default_factory=dict)
     compared: Mapping[str, Estimate] = field(default_factory=dict)
+    models: tuple[str, ...] = ("first",)
+    trainings: int = 1
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to plain values that JSON can hold; what does not exist is None."""
@@ -123,7 +131,8 @@ class Evaluation:
         coverage = self.coverage
         among = "" if coverage.images is None else f" of {coverage.images:,}"
         lines = [f"Evaluation: {self.task}, {coverage.judged:,}{among} images ({self.split})"]
-        models = [("", self.overall.figures), ("second model: ", self.overall.second or {})]
+        second = f"{self.models[-1]}: "
+        models = [("", self.overall.figures), (second, self.overall.second or {})]
         lines += [
             f"  {name}" + ", ".join(_figure_text(key, figures[key]) for key in shown)
             for name, figures in models
@@ -140,18 +149,19 @@ class Evaluation:
 
 
 def _figure_text(name: str, figure: MetricValue) -> str:
-    """``accuracy 0.812 [0.774, 0.848] (naive 0.903)``."""
+    """``accuracy 0.812 [0.774, 0.848] (unweighted 0.903)``."""
     value = "unknown" if figure.value is None else f"{figure.value:.3g}"
     interval = "" if figure.interval is None else " [{:.3g}, {:.3g}]".format(*figure.interval)
-    naive = "" if figure.naive is None else f" (naive {figure.naive:.3g})"
-    return f"{name.replace('_', ' ')} {value}{interval}{naive}"
+    unweighted = "" if figure.unweighted is None else f" (unweighted {figure.unweighted:.3g})"
+    return f"{name.replace('_', ' ')} {value}{interval}{unweighted}"
 
 
 def evaluate_predictions(
     weights_table: pd.DataFrame,
-    predictions: pd.DataFrame | str | PathLike[str],
+    predictions: Predictions | Sequence[Predictions],
     *,
-    second: pd.DataFrame | str | PathLike[str] | None = None,
+    second: Predictions | Sequence[Predictions] | None = None,
+    names: Sequence[str] | None = None,
     target_predictions: pd.DataFrame | str | PathLike[str] | None = None,
     by: Sequence[str] = (),
     attributes: pd.DataFrame | None = None,
@@ -186,8 +196,12 @@ def evaluate_predictions(
         (or weight), and source, label, group, split.
     predictions : table or file: id; y (the truth, where the weights have no label); prediction, and
         scores if there are any: score (of the positive class of two) or score_<class> of each
-        class. A second model: prediction_b, score_b, score_b_<class>.
-    second : the second model in a table or file of its own, with the columns of the first.
+        class. A second model: prediction_b, score_b, score_b_<class>. A list of such tables are
+        trainings of one model with several seeds: the figures are means over them, and intervals
+        count training noise (`unskew.evaluation.training_noise` has the equation).
+    second : the second model in a table or file of its own, with the columns of the first; of
+        several trainings, as many, and those of the same number are compared.
+    names : what to call the model, or both; default: first and second.
     target_predictions : the (first) model's probabilities on unlabelled images of the target, drawn
         independently of the sources: id, score or score_<class>, prediction if there is one, group.
         They make accuracy and log-loss more precise, and right even if the weights are not, where
@@ -217,9 +231,15 @@ def evaluate_predictions(
     _check_options(replicates, level)
     table = check_weights(weights_table)
     judged = choose_images(table, split)
-    tables = [read_predictions(model) for model in (predictions, second) if model is not None]
-    aligned = _align_models(table, judged, tables, allow_extra)
-    case = read_case(judged, table, aligned, truth, regression, positive)
+    by_model = [_trainings(model) for model in (predictions, second) if model is not None]
+    trainings = _count_trainings(by_model, target_predictions is not None)
+    tables = [read_predictions(one) for model in by_model for one in model]
+    titles = _titles(len(by_model), trainings, names)
+    aligned = [
+        align_predictions(table, judged, one, allow_extra=allow_extra, name=title)
+        for one, title in zip(tables, titles, strict=True)
+    ]
+    case = read_case(judged, table, aligned, titles, trainings, truth, regression, positive)
     coverage = cover(table, judged, tables, case.usable, case.reasons, allow_missing)
     columns = [judged.frame, *aligned]
     if attributes is not None:
@@ -254,22 +274,44 @@ def evaluate_predictions(
         notes=(*judged.notes, *case.notes, *coverage.notes(), *notes, *judge.notes()),
         augmented=augmented,
         compared=compared,
+        models=tuple(names or ("first", "second"))[: len(case.answers)],
+        trainings=trainings,
     )
 
 
-def _align_models(
-    table: pd.DataFrame, judged: Judged, tables: Sequence[pd.DataFrame], allow_extra: bool
-) -> list[pd.DataFrame]:
-    """Bring the rows of every model's predictions into the order of the judged images."""
-    names = (
-        ["predictions"]
-        if len(tables) == 1
-        else ["predictions of the first model", "predictions of the second model"]
-    )
-    return [
-        align_predictions(table, judged, predictions, allow_extra=allow_extra, name=name)
-        for predictions, name in zip(tables, names, strict=True)
+def _trainings(predictions: Predictions | Sequence[Predictions]) -> list[Predictions]:
+    if isinstance(predictions, Sequence) and not isinstance(predictions, str):
+        return list(predictions)
+    return [predictions]
+
+
+def _count_trainings(by_model: Sequence[Sequence[Predictions]], augmented: bool) -> int:
+    """Count the trainings of each model, which must be equally many."""
+    counts = [len(model) for model in by_model]
+    if min(counts) == 0 or len(set(counts)) > 1:
+        raise ConfigError(
+            "two models are compared training by training, so each has one table of predictions "
+            f"or more, and both equally many; got {' and '.join(map(str, counts))}.",
+            option="second",
+            value=counts,
+        )
+    if augmented and counts[0] > 1:
+        raise ConfigError(
+            "target_predictions are those of one model; several trainings were given.",
+            option="target_predictions",
+        )
+    return counts[0]
+
+
+def _titles(n_models: int, trainings: int, names: Sequence[str] | None) -> list[str]:
+    """Name the tables of all trainings for messages."""
+    if n_models == trainings == 1:
+        return ["predictions"]
+    models = names or ("the first model", "the second model")
+    seeds = [
+        f", training {s + 1} of {trainings}" if trainings > 1 else "" for s in range(trainings)
     ]
+    return [f"predictions of {model}{seed}" for model in models[:n_models] for seed in seeds]
 
 
 def _judge_views(judge: CellJudge, views: Sequence[View]) -> tuple[Cell, tuple[Breakdown, ...]]:
@@ -311,7 +353,7 @@ def _judged_images(judged: Judged, case: Case, tables: Sequence[pd.DataFrame]) -
         None if group_n is None else group_n[rows],
         None if unit_n is None else unit_n[rows],
         case.truth.take(rows),
-        [answers.take(rows) for answers in case.answers],
+        [tuple(one.take(rows) for one in model) for model in case.answers],
     )
 
 

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from unskew.errors import DataError, first_few
-from unskew.evaluation.bootstrap import MetricValue, Sampled
+from unskew.evaluation.bootstrap import Sampled
 from unskew.evaluation.cells import JudgedImages
+from unskew.evaluation.metric_value import MetricValue
 from unskew.evaluation.metrics import Answers, Truth
 from unskew.evaluation.target_images import find_losses
-from unskew.records import Estimate, Floats
+from unskew.records import Estimate, Floats, Ints
 from unskew.records.levels import level_text
 from unskew.report.summary.privacy import count_units, hidden_cells, sources_with_few
 from unskew.weigh.agreement import compare_fixed
@@ -78,7 +79,7 @@ def compare_metrics(
     rows = Sampled(names, code_n.astype(np.int32), weight_n, unit_n)
     group_n = None if images.group is None else images.group[kept]
     compared = {}
-    for name, value_n in _means(images.truth.take(kept), images.answers[0].take(kept)).items():
+    for name, value_n in _means_of_trainings(images, kept).items():
         figure = figures.get(name)
         if figure is None or figure.interval is None or figure.value is None:
             continue
@@ -91,6 +92,14 @@ def compare_metrics(
             estimate = estimate.withhold([names[k] for k in np.flatnonzero(hidden_k)])
         compared[name] = estimate
     return compared
+
+
+def _means_of_trainings(images: JudgedImages, kept: Ints) -> dict[str, Floats]:
+    """Return the (n,) values of the first model, each the mean over its trainings."""
+    truth = images.truth.take(kept)
+    by_training = [_means(truth, answers.take(kept)) for answers in images.answers[0]]
+    names = [name for name in by_training[0] if all(name in values for values in by_training)]
+    return {name: np.mean([values[name] for values in by_training], axis=0) for name in names}
 
 
 def _means(truth: Truth, answers: Answers) -> dict[str, Floats]:

@@ -52,7 +52,7 @@ def augment_figures(
     ``predictions`` has the columns of the judged images' predictions, without a truth; images of a
     group (a column ``group``) are one unit.
     """
-    truth, own = images.truth, images.answers[0]
+    truth, own = images.truth, images.answers[0][0]
     _check_answers(truth, own)
     frame = read_predictions(predictions)
     _check_other_images(table, frame)

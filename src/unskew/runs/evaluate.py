@@ -28,6 +28,8 @@ from unskew.weigh.weights_table import read_weights_table
 if TYPE_CHECKING:
     import pandas as pd
 
+    from unskew.training.arm_scores import Scores
+
 METRICS_FILE = "metrics.json"
 
 
@@ -35,7 +37,8 @@ def evaluate_run(
     folder: str | PathLike[str],
     predictions: str | PathLike[str],
     *,
-    second: str | PathLike[str] | None = None,
+    second: Sequence[str | PathLike[str]] = (),
+    second_name: str = "",
     target: str | None = None,
     **settings: Any,
 ) -> Evaluation:
@@ -43,22 +46,29 @@ def evaluate_run(
 
     ``target`` is the name of one of several targets; None: the main one. Weights, attributes, bins
     and privacy are those of the run; ``settings`` are the keywords of
-    `unskew.evaluation.predictions.evaluate_predictions`.
+    `unskew.evaluation.predictions.evaluate_predictions`. ``second`` are the files of another model:
+    one, or one for each seed that it was trained with.
     """
     out = Path(folder)
     weights = find_target_file(out, WEIGHTS, target)
     table = read_weights_table(weights)
     private, bins = run_rules(out, target)
+    others = [Path(path) for path in second]
     options: dict[str, Any] = {
         "private": private,
         "bins": bins,
         "attributes": _read_attributes(out / "features.parquet", settings.get("by", ()), table),
         "memberships": read_memberships_table(out, target),
+        "names": _model_names(Path(predictions), second_name),
     }
-    evaluation = evaluate_predictions(table, predictions, second=second, **options | settings)
+    if others:
+        options["second"] = others
+    # One model against several trainings of another.
+    first = [predictions] * max(1, len(others))
+    evaluation = evaluate_predictions(table, first, **options | settings)
     files = {"weights": weights, "predictions": Path(predictions)}
-    if second is not None:
-        files["second"] = Path(second)
+    for number, path in enumerate(others):
+        files["second" if len(others) == 1 else f"second {number + 1}"] = path
     if settings.get("target_predictions") is not None:
         files["target_predictions"] = Path(settings["target_predictions"])
     origin = {
@@ -67,6 +77,12 @@ def evaluate_run(
     }
     notes = (*_part_notes(out, evaluation.split, target), *evaluation.notes)
     return replace(evaluation, notes=notes, origin=origin)
+
+
+def _model_names(predictions: Path, second: str) -> list[str]:
+    """Name two models by their files, or the second by its arm; without a second one: both."""
+    first = predictions.stem
+    return [first, second if second and second != first else "second"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +165,7 @@ def run_rules(out: Path, target: str | None = None) -> tuple[bool, dict[str, lis
 
 
 def write_metrics(
-    evaluation: Evaluation | EvaluationsByTarget,
+    evaluation: Evaluation | EvaluationsByTarget | Scores,
     folder: str | PathLike[str],
     *,
     overwrite: bool = False,

@@ -1,12 +1,13 @@
 """`unskew train`, on files.
 
-- ``folder``: the output folder of a training: which run it holds, whether another may replace it,
-  its projections.
+- ``arm_scores``: arms judged on the same images, with paired differences: `judge_arms`.
+- ``folder``: the output folder of a training: which run it holds, whether another may replace it.
 - ``inputs``: what `unskew train` learns from and compares: pixels or features, classes, splits,
   arms.
+- ``learnable``: classes that train cannot teach: splits are changed, or refused.
 - ``model_card``: the facts of the model card; its text is in ``templates/``.
-- ``other_images``: other images evaluated with the model of a run: `evaluate_images`.
-- ``result``: a training before and after: what is about to happen, and what came out, with scores
-  of every arm.
+- ``other_images``: other images evaluated with the models of a run: `evaluate_images`.
+- ``projections``: principal components of embeddings, kept for other images.
+- ``result``: a training before and after: what is about to happen, and what came out.
 - ``run``: reads and weighs (`prepare_training`), then trains and evaluates (`run_training`).
 """

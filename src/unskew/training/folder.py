@@ -1,34 +1,21 @@
-"""The output folder of a training: which run it holds, whether another may replace it, its
-projections.
-"""
+"""The output folder of a training: which run it holds, and whether another may replace it."""
 
 from __future__ import annotations
 
 import json
-import logging
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from unskew.config.run_config import MODEL_SECTIONS, RunConfig, effective_settings, resolved
 from unskew.errors import ConfigError, DataError, first_few
-from unskew.files.atomic import written_whole
 from unskew.files.fingerprints import fingerprint_file, fingerprint_pool, fingerprint_rows
 from unskew.files.plain_json import json_value, write_json
-from unskew.files.reading import damage_named, opened_zip, read_json, read_parquet
+from unskew.files.reading import read_json, read_parquet
 from unskew.records import Pool
-from unskew.represent.base import Representation
-from unskew.represent.embedding import Embedding
-from unskew.represent.pool_features import compute_rows, represent_images
-from unskew.represent.projection import Projection, fit_projection
-from unskew.represent.user_functions import read_representations
 from unskew.runs.differences import changed_images
-from unskew.runs.inputs import Inputs, usable_cache
 from unskew.runs.output import (
     CONFIGURATION,
     DIAGNOSTICS,
@@ -46,144 +33,9 @@ from unskew.training.inputs import SPLITS, TrainingInputs
 if TYPE_CHECKING:
     from unskew.records import Floats, Pool
 
-PROJECTIONS = "projections.npz"
-_BLOCK = 4096
-_log = logging.getLogger(__name__)
-
-
-def write_projections(inputs: Inputs, out: Path, *, progress: bool | None = None) -> None:
-    """Write projections.npz, the components of every embedding of the run, if there is any.
-
-    They are fitted again to the output of the network, which is in the cache, on the same images:
-    pool and sample of the target, in order.
-    """
-    config = inputs.config
-    if not config.represent.features:
-        return
-    embeddings = _projected(read_representations(config.features()))
-    if not embeddings:
-        return
-    sample = None if inputs.target is None else inputs.target.reference
-    pools = [inputs.pool, *([sample] if isinstance(sample, Pool) else [])]
-    options: dict[str, Any] = {
-        "cache": usable_cache(config.cache),
-        "jobs": config.engine.jobs,
-        "max_pixels": config.sources.max_pixels,
-        "progress": progress,
-    }
-    arrays: dict[str, Any] = {}
-    for embedding in embeddings:
-        plain = _plain(embedding)
-        parts = [compute_rows(pool, plain, tolerance=1.0, **options)[1] for pool in pools]
-        rows = np.concatenate(parts) if len(parts) > 1 else parts[0]
-        fitted = fit_projection(
-            (rows[start : start + _BLOCK] for start in range(0, len(rows), _BLOCK)),
-            embedding.components,
-            whiten=embedding.whiten,
-        )
-        _check_same(fitted, embedding, inputs.pool, parts[0])
-        arrays |= _arrays(embedding.name, fitted)
-    with written_whole(out / PROJECTIONS) as temporary, temporary.open("wb") as file:
-        np.savez(file, **arrays)
-
-
-def _check_same(fitted: Projection, embedding: Embedding, pool: Pool, rows: Any) -> None:
-    """Refuse components that differ from those that the model is trained on."""
-    known = pool.frame[list(embedding.columns)].to_numpy(dtype=np.float64)
-    again = fitted.project(rows[: len(pool)])
-    if again.shape != known.shape or not np.allclose(
-        again, known, rtol=1e-5, atol=1e-6 * max(1.0, float(np.abs(known).max(initial=0.0)))
-    ):
-        raise DataError(
-            f"the components of {embedding.name} cannot be computed again: did images change "
-            "while the run was reading them?",
-            columns=list(embedding.columns),
-        )
-
-
-def _projected(representations: Sequence[Representation]) -> list[Embedding]:
-    return [one for one in representations if isinstance(one, Embedding) and one.components > 0]
-
-
-def _plain(embedding: Embedding) -> Embedding:
-    """Return the embedding as the network gives it, without components."""
-    return replace(embedding, components=0, whiten=False)
-
-
-def _arrays(name: str, fitted: Projection) -> dict[str, Any]:
-    numbers = np.array([fitted.total_variance, float(fitted.whiten), float(fitted.n)])
-    parts = {
-        "mean": fitted.mean_d,
-        "axis": fitted.axis_cd,
-        "variance": fitted.variance_c,
-        "numbers": numbers,
-    }
-    return {f"{name}.{part}": values for part, values in parts.items()}
-
-
-def read_projection(path: Path, name: str) -> Projection:
-    """Read the components of one embedding of a run."""
-    if not path.is_file():
-        raise DataError(
-            f"there is no {path}, which contains the principal components that the model was "
-            "trained on. `unskew train` writes it.",
-            path=str(path),
-        )
-    with (
-        damage_named(path, "principal components"),
-        opened_zip(path),
-        np.load(path, allow_pickle=False) as stored,
-    ):
-        mean_d, axis_cd, variance_c, numbers = (
-            stored[f"{name}.{part}"] for part in ("mean", "axis", "variance", "numbers")
-        )
-        if mean_d.shape != axis_cd.shape[1:] or variance_c.shape != axis_cd.shape[:1]:
-            raise ValueError(f"shapes {mean_d.shape}, {axis_cd.shape} and {variance_c.shape}")
-        return Projection(
-            mean_d, axis_cd, variance_c, float(numbers[0]), bool(numbers[1]), int(numbers[2])
-        )
-
-
-def represent_alike(
-    pool: Pool,
-    features: Sequence[Any],
-    out: Path,
-    *,
-    jobs: int | None = None,
-    tolerance: float = 0.01,
-    max_pixels: int | None = None,
-    progress: bool | None = None,
-    cache: str | os.PathLike[str] | None = None,
-) -> Pool:
-    """Compute the features of a run for other images, with the components of the run.
-
-    The column ``content`` is among them.
-    """
-    options: dict[str, Any] = {
-        "jobs": jobs,
-        "tolerance": tolerance,
-        "max_pixels": max_pixels,
-        "progress": progress,
-        "cache": cache,
-    }
-    representations = read_representations(features)
-    embeddings = _projected(representations)
-    for embedding in embeddings:
-        pool, rows = compute_rows(pool, _plain(embedding), **options)
-        values = read_projection(out / PROJECTIONS, embedding.name).project(rows)
-        columns = {name: values[:, at] for at, name in enumerate(embedding.columns)}
-        pool = pool.with_columns(columns)
-    others = [one for one in representations if one not in embeddings]
-    if others:
-        return represent_images(pool, others, content=True, **options)
-    from unskew.represent.feature_cache import hash_images
-
-    options.pop("max_pixels")
-    return hash_images(pool, **options)
-
-
 RECORD, METRICS, PREDICTIONS = TRAINING, "metrics.json", "predictions.parquet"
 HISTORY, CARD, ARMS_FOLDER = "history.csv", "model-card.md", "arms"
+PROJECTIONS = "projections.npz"
 _KINDS = {"status": str, "arm": str, "arms": dict, "classes": list, "preprocessing": dict}
 _MOST_NAMED = 4
 # What only a training writes, and what every run writes; images that cannot be read are listed also
@@ -285,22 +137,39 @@ def read_record(out: Path) -> dict[str, Any]:
     return record
 
 
-def fingerprint_models(out: Path, arms: Iterable[str]) -> dict[str, str]:
-    """Return the SHA-256 of the model of every arm that has one."""
+def arm_folders(arm: str, seeds: Sequence[int]) -> list[str]:
+    """Name the folders of an arm's trainings: that of the first seed is called like the arm."""
+    return [arm, *[f"{arm}-seed-{seed}" for seed in seeds[1:]]]
+
+
+def recorded_seeds(record: Mapping[str, Any]) -> list[int]:
+    """Return the seeds that every arm of a recorded training was trained with."""
+    seeds = record.get("seeds")
+    return [int(seed) for seed in seeds] if isinstance(seeds, list) and seeds else [0]
+
+
+def recorded_folders(record: Mapping[str, Any], arms: Iterable[str] | None = None) -> list[str]:
+    """Name the folders of all trainings of a record, or of some of its arms."""
+    names, seeds = list(record["arms"] if arms is None else arms), recorded_seeds(record)
+    return [folder for name in names for folder in arm_folders(name, seeds)]
+
+
+def fingerprint_models(out: Path, folders: Iterable[str]) -> dict[str, str]:
+    """Return the SHA-256 of the model of every folder of arms/ that has one."""
     return {
         name: fingerprint_file(path)
-        for name in arms
+        for name in folders
         if (path := out / ARMS_FOLDER / name / _MODEL).is_file()
     }
 
 
-def check_models(out: Path, record: Mapping[str, Any], arms: Iterable[str]) -> None:
+def check_models(out: Path, record: Mapping[str, Any], folders: Iterable[str]) -> None:
     """Refuse a model that is not the one that the training ended with.
 
     Trainings from before this was recorded are not checked.
     """
     recorded = record.get("models") or {}
-    for name, digest in fingerprint_models(out, arms).items():
+    for name, digest in fingerprint_models(out, folders).items():
         if recorded.get(name, digest) != digest:
             path = out / ARMS_FOLDER / name / _MODEL
             raise DataError(
@@ -358,6 +227,7 @@ def flat_settings(config: RunConfig) -> dict[str, Any]:
         f"{name}.{key}": value
         for name, section in effective_settings(settings, MODEL_SECTIONS).items()
         for key, value in section.items()
+        if (name, key) != ("learn", "seeds")  # how many models, not which
     }
 
 

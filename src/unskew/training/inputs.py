@@ -28,6 +28,7 @@ from unskew.records.levels import level_text
 from unskew.runs.forecast import probe_features
 from unskew.runs.inputs import Inputs, read_inputs, usable_cache
 from unskew.splits.assignment import split_pool
+from unskew.training.learnable import check_learnable, teach_every_class
 
 if TYPE_CHECKING:
     from unskew.debiasing.pool_weights import SplitWeights
@@ -39,7 +40,7 @@ _TRAIN, _TEST = ("train", "training"), ("test", "testing")
 _VALIDATION = ("validation", "valid", "val", "dev", "development", "eval", "evaluation")
 # Keys of [learn] that say what is trained on, and what is compared; all others are settings of the
 # training itself.
-_NOT_OF_TRAINING = ("preset", "size", "resize", "validation", "arms", "by")
+_NOT_OF_TRAINING = ("preset", "size", "resize", "validation", "arms", "seeds", "by")
 
 # Of the preset "fast" on 50,000 images: batch, epochs, and the steps that these make.
 _BATCH, _EPOCHS, _STEPS, _MOST_EPOCHS = 512, 4, 388, 40
@@ -75,6 +76,7 @@ class TrainingInputs:
     splits : which split is for what.
     split_table : the splits as text of a table, where they were made here; None where the images
         have splits.
+    split_note : how splits made here differ from what was asked for; empty: not at all.
     """
 
     inputs: Inputs
@@ -84,6 +86,7 @@ class TrainingInputs:
     label: Ints = field(repr=False)
     splits: Splits
     split_table: str | None = field(repr=False, default=None)
+    split_note: str = ""
 
     def rows(self, split: str | None) -> Ints:
         """Return the positions of the images of that split; none for None."""
@@ -121,12 +124,18 @@ def read_training_inputs(
     else:
         pool, X = _squares(config, inputs.pool, progress)
         inputs, columns = replace(inputs, pool=pool), ()
-    table = None
+    table, note = None, ""
     if "split" not in inputs.pool.frame.columns:
-        inputs = _with_validation(inputs, out)
+        inputs, note = _with_validation(inputs, out)
         table = guard_table(inputs.pool.frame[["id", "split"]]).to_csv(index=False)
     classes, label_n = read_classes(inputs.pool)
-    return TrainingInputs(inputs, X, columns, classes, label_n, find_splits(inputs.pool), table)
+    splits = find_splits(inputs.pool)
+    training = TrainingInputs(inputs, X, columns, classes, label_n, splits, table, note)
+    for name in (splits.validation, splits.test):
+        if name is not None:
+            train, own = training.rows(splits.train), training.rows(name)
+            check_learnable(inputs.pool, classes, label_n, train, own, (splits.train, name))
+    return training
 
 
 def check_learn(config: RunConfig) -> None:
@@ -169,18 +178,21 @@ def _squares(
     )
 
 
-def _with_validation(inputs: Inputs, out: Path) -> Inputs:
-    """Assign the images to train and validation; the settings name the table of these splits."""
+def _with_validation(inputs: Inputs, out: Path) -> tuple[Inputs, str]:
+    """Assign the images to train and validation: (inputs, what to know about these splits).
+
+    The settings name the table of the splits.
+    """
     config, share = inputs.config, inputs.config.learn.validation
     by = [] if inputs.target is None else list(inputs.target.by)
     alike = [name for name in dict.fromkeys([*by, "label"]) if name in inputs.pool.frame.columns]
     pool = split_pool(
         inputs.pool, {"train": 1.0 - share, "validation": share}, by=alike, rng=config.engine.seed
     )
+    pool, note = teach_every_class(pool, "train", "validation")
     file = Path(os.path.relpath(os.path.realpath(out) + os.sep + SPLITS, config.folder)).as_posix()
-    return replace(
-        inputs, pool=pool, config=with_settings(config, "sources", {"split": {"file": file}})
-    )
+    config = with_settings(config, "sources", {"split": {"file": file}})
+    return replace(inputs, pool=pool, config=config), note
 
 
 def write_split_table(training: TrainingInputs, out: Path) -> None:

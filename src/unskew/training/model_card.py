@@ -11,15 +11,17 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from unskew.evaluation.bootstrap import MetricValue
+from unskew.evaluation.metric_value import MetricValue
 from unskew.files.fingerprints import find_versions, fingerprint_file
 from unskew.files.plain_json import json_value
 from unskew.report.page.tables import MISSING, show_count, show_number, show_share
 from unskew.report.summary.privacy import PRIVACY_RULE
+from unskew.training.arm_scores import Scores
 from unskew.training.folder import ARMS_FOLDER
-from unskew.training.result import Preparation, Scores, uses_of_validation
+from unskew.training.result import Preparation, seeds_phrase, uses_of_validation
 
 if TYPE_CHECKING:
+    from unskew.evaluation.predictions import Evaluation
     from unskew.learn.trained_model import TrainedModel
     from unskew.learn.ways import WayChoice
     from unskew.report.summary.record import Summary
@@ -136,12 +138,21 @@ def render_card(facts: CardFacts, scores: Scores) -> str:
         unknown=MetricValue(None),
         uses=uses_of_validation(facts.epochs, facts.calibrated),
         any_few=any(cell.few for part in evaluation.breakdowns for cell in part.cells),
+        seeds=seeds_phrase(scores.seeds) if len(scores.seeds) > 1 else "",
+        difference=_difference_in_cell,
         most_rows=_MOST_ROWS,
         most_classes=_MOST_CLASSES,
         privacy_rule=PRIVACY_RULE,
         command=Markup(" ".join(facts.command.split())),  # an indented block: nothing is markup
     )
     return card.rstrip() + "\n"
+
+
+def _difference_in_cell(pair: Evaluation, column: str, name: str) -> MetricValue:
+    """Return the difference of two models' accuracies in one cell."""
+    cells = [cell for part in pair.breakdowns if part.column == column for cell in part.cells]
+    differences = [cell.difference or {} for cell in cells if cell.name == name]
+    return differences[0].get("accuracy", MetricValue(None)) if differences else MetricValue(None)
 
 
 @cache
@@ -196,6 +207,8 @@ def _show_amount(value: float | None, kind: str = "percent") -> str:
         return MISSING
     if kind == "decimal":
         return f"{value:.3f}"
+    if kind == "spread":
+        return f"{100 * value:.1f}"
     return f"{100 * value:+.1f}" if kind == "points" else f"{100 * value:.1f}%"
 
 
@@ -205,6 +218,6 @@ def _show_interval(interval: tuple[float, float] | None, kind: str = "percent") 
     return " to ".join(_show_amount(limit, kind) for limit in interval)
 
 
-def _show_with_interval(figure: MetricValue) -> str:
-    interval = "" if figure.interval is None else f" ({_show_interval(figure.interval)})"
-    return _show_amount(figure.value) + interval
+def _show_with_interval(figure: MetricValue, kind: str = "percent") -> str:
+    interval = "" if figure.interval is None else f" ({_show_interval(figure.interval, kind)})"
+    return _show_amount(figure.value, kind) + interval

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +14,31 @@ import numpy.typing as npt
 from unskew.config.code_references import refuse_code
 from unskew.config.run_config import RunConfig, read_config, resolved
 from unskew.errors import ConfigError, DataError, InvalidConfigError, did_you_mean, first_few
-from unskew.evaluation.matching import NO_SPLITS
-from unskew.evaluation.predictions import Evaluation, evaluate_predictions
+from unskew.evaluation.matching import NO_SPLITS, read_predictions
 from unskew.files.atomic import written_whole
-from unskew.files.fingerprints import find_versions, fingerprint_file, fingerprint_pool
+from unskew.files.fingerprints import find_versions, fingerprint_pool
 from unskew.files.reading import parquet_columns, read_parquet
 from unskew.forecasting.probe_data import read_classes
 from unskew.records import Floats, Pool
 from unskew.records.arrays import Randomness
+from unskew.records.levels import level_text
 from unskew.runs.evaluate import run_rules
 from unskew.runs.output import features_table, write_frame
 from unskew.sources.discovery import find_sources
 from unskew.sources.readers import read_sources
-from unskew.training.folder import ARMS_FOLDER, check_models, read_record, represent_alike
-from unskew.training.result import prediction_frame
+from unskew.training.arm_scores import Scores, judge_arms, prediction_frame
+from unskew.training.folder import (
+    ARMS_FOLDER,
+    PREDICTIONS,
+    RECORD,
+    arm_folders,
+    check_models,
+    fingerprint_models,
+    read_record,
+    recorded_folders,
+    recorded_seeds,
+)
+from unskew.training.projections import represent_alike
 
 _ALL = "all images"
 _NO_WEIGHTS = (
@@ -40,7 +51,8 @@ def evaluate_images(
     folder: str | os.PathLike[str],
     places: Sequence[Path],
     *,
-    arm: str | None = None,
+    arms: Sequence[str] = (),
+    second: str | os.PathLike[str] | None = None,
     save: Path | None = None,
     overwrite: bool = False,
     by: Sequence[str] = (),
@@ -50,24 +62,31 @@ def evaluate_images(
     jobs: int | None = None,
     progress: bool | None = None,
     allow_code: Collection[str] = (),
-) -> Evaluation:
-    """Evaluate the model of a run on images that were no part of it.
+) -> Scores:
+    """Evaluate the models of a run on images that were no part of it, and compare them.
 
-    Labels are matched to the run's classes by name.
+    Labels are matched to the run's classes by name. Of an arm that was trained with several seeds,
+    all models are judged.
 
     Parameters
     ----------
     folder : what `unskew train` wrote; of the rest of the run only the module of a model of your
         own is needed.
     places : folders of images or tables, as for `unskew describe`.
-    arm : which model, of several; default: the one that the run is about.
-    save : a table for the predictions, CSV or Parquet by its name.
+    arms : which models, the one that the others are compared with first; default: all of them, the
+        one that the run is about first.
+    second : one more arm, or a file with the predictions of any other model for these images.
+    save : a table for the predictions of the first arm (and its first seed), CSV or Parquet by its
+        name.
     allow_code : modules, and files of networks, of the folder or the working directory that may
         run.
     """
     out = Path(folder)
     record = read_record(out)
-    name = _chosen_arm(record, arm)
+    names = _chosen_arms(record, arms)
+    other = None if second is None else find_second(out, second)
+    if other is not None and other.arm is not None:
+        names = list(dict.fromkeys([*(names if arms else names[:1]), other.arm]))
     _check_save(save, overwrite)
     config = _settings(out)
     used = ("learn",) if record["preprocessing"].get("kind") == "images" else ("learn", "represent")
@@ -75,19 +94,30 @@ def evaluate_images(
     pool = read_sources(find_sources(places, Path()), Path())
     _check_labels(pool, record["classes"])
     pool, X = _prepared(pool, record["preprocessing"], out, config, jobs, progress)
-    score_nm = _scores(out, record, name, X, allow_code, progress)
     classes, label_n = read_classes(pool, least=1)
     truth = np.array(classes, dtype=object)[label_n]
-    frame = prediction_frame(pool.frame["id"].tolist(), truth, record["classes"], score_nm)
+    ids, seeds = pool.frame["id"].tolist(), recorded_seeds(record)
+    predictions: dict[str, list[Any]] = {
+        name: [
+            prediction_frame(ids, truth, record["classes"], score_nm)
+            for score_nm in _scores(out, record, name, X, allow_code, progress)
+        ]
+        for name in names
+    }
     if save is not None:
-        _save(frame, save)
+        _save(predictions[names[0]][0], save)
+    if other is not None and other.arm is None:
+        if other.name in predictions:
+            other = replace(other, name=str(second))
+        predictions[other.name] = [read_predictions(other.files[0])] * len(seeds)
     roles = [role for role in ("id", "source", "label", "group") if role in pool.frame.columns]
     source = pool.frame["source"].astype(str)
-    table = pool.frame[roles].assign(label=truth, source=source, sample_weight=1.0)
     private, bins = run_rules(out)
-    evaluation = evaluate_predictions(
-        table,
-        frame,
+    scores = judge_arms(
+        pool.frame[roles].assign(label=truth, source=source, sample_weight=1.0),
+        predictions,
+        names[0],
+        seeds=seeds,
         attributes=features_table(pool),
         by=by,
         bins=bins,
@@ -97,7 +127,37 @@ def evaluate_images(
         regression=False,
         private=private,
     )
-    return _with_origin(evaluation, out, name, pool)
+    return _with_origin(scores, out, record, names, pool)
+
+
+@dataclass(frozen=True)
+class SecondModel:
+    """The predictions that a model is compared with: an arm of the run, or a file."""
+
+    name: str
+    files: tuple[Path, ...]
+    arm: str | None = None
+
+
+def find_second(out: Path, second: str | os.PathLike[str]) -> SecondModel:
+    """Find the arm of a run, with the predictions of all its seeds, or the file of that name."""
+    name, path = os.fspath(second), Path(second)
+    record = read_record(out) if (out / RECORD).is_file() else {"arms": {}}
+    if name in record["arms"]:
+        folders = arm_folders(name, recorded_seeds(record))
+        files = tuple(out / ARMS_FOLDER / folder / PREDICTIONS for folder in folders)
+        return SecondModel(name, files, name)
+    if not path.is_file():
+        arms = list(record["arms"])
+        trained = f" nor an arm of the run ({first_few(arms, 12)})" if arms else ""
+        raise ConfigError(
+            f"--second {name!r} is no file{trained}.{did_you_mean(name, arms)} Name a table of "
+            "predictions, or an arm that `unskew train` trained in this folder.",
+            option="--second",
+            value=name,
+            allowed=arms,
+        )
+    return SecondModel(path.stem, (path,))
 
 
 def _settings(out: Path) -> RunConfig:
@@ -108,22 +168,24 @@ def _settings(out: Path) -> RunConfig:
         return read_config(out / "run.toml", folder=out, check_paths=False, allow_code=None)
 
 
-def _chosen_arm(record: dict[str, Any], arm: str | None) -> str:
-    names = list(record["arms"])
-    if arm is not None and arm not in names:
-        raise ConfigError(
-            f"the run has no arm {arm!r}; it trained "
-            f"{first_few(names, 12)}.{did_you_mean(arm, names)}",
-            option="--arm",
-            value=arm,
-            allowed=names,
-        )
+def _chosen_arms(record: dict[str, Any], arms: Sequence[str]) -> list[str]:
+    """Return the arms to be judged: those named, or all, the main one first."""
+    trained = list(record["arms"])
+    for arm in arms:
+        if arm not in trained:
+            raise ConfigError(
+                f"the run has no arm {arm!r}; it trained "
+                f"{first_few(trained, 12)}.{did_you_mean(arm, trained)}",
+                option="--arm",
+                value=arm,
+                allowed=trained,
+            )
     if record["status"] != "finished":
         raise DataError(
             "the training is not finished: `unskew train run.toml -o OUT --resume` continues it.",
             option="--resume",
         )
-    return str(arm or record["arm"])
+    return list(dict.fromkeys(arms or [record["arm"], *trained]))
 
 
 def _check_save(save: Path | None, overwrite: bool) -> None:
@@ -216,42 +278,55 @@ def _scores(
     X: npt.NDArray[Any],
     allow_code: Collection[str],
     progress: bool | None,
-) -> Floats:
+) -> Iterator[Floats]:
+    """Score the images with the model of every seed of an arm."""
     from unskew.learn.trained_model import load_trained
     from unskew.training.run import require_torch
 
     require_torch()
-    check_models(out, record, [arm])
-    model = load_trained(out / ARMS_FOLDER / arm, allow_code=allow_code)
-    if list(model.classes) != list(record["classes"]):
-        raise DataError(
-            f"the model in {ARMS_FOLDER}/{arm} has other classes than training.json; was one of "
-            "them replaced?",
-            levels=list(model.classes),
-            allowed=list(record["classes"]),
-        )
-    return model.scores(X, progress=progress)
+    folders = arm_folders(arm, recorded_seeds(record))
+    check_models(out, record, folders)
+    for folder in folders:
+        model = load_trained(out / ARMS_FOLDER / folder, allow_code=allow_code)
+        if list(model.classes) != list(record["classes"]):
+            raise DataError(
+                f"the model in {ARMS_FOLDER}/{folder} has other classes than training.json; was "
+                "one of them replaced?",
+                levels=list(model.classes),
+                allowed=list(record["classes"]),
+            )
+        yield model.scores(X, progress=progress)
 
 
-def _with_origin(evaluation: Evaluation, out: Path, arm: str, pool: Pool) -> Evaluation:
+def _with_origin(
+    scores: Scores, out: Path, record: dict[str, Any], arms: Sequence[str], pool: Pool
+) -> Scores:
     """Add where the figures come from, and notes that fit images without weights."""
-    notes = [
-        _NO_WEIGHTS,
-        *[note for note in evaluation.notes if note != NO_SPLITS],
-    ]
+    evaluation = scores.evaluation
+    notes = [_NO_WEIGHTS, *[note for note in evaluation.notes if note != NO_SPLITS]]
     seen = _seen_before(out, pool)
     if seen:
         notes.append(
             f"{seen:,} of these images are exact copies of images of the run, which flatters the "
             "model if it was trained on them."
         )
-    model = out / ARMS_FOLDER / arm / "model.pt"
+    unlearned = pool.frame["label"].map(level_text).isin(record.get("unlearned", [])).sum()
+    if unlearned:
+        notes.append(
+            f"{unlearned:,} of {len(pool):,} images are of classes that train had no image of, and "
+            "that no model could learn. They count as wrong in every figure."
+        )
     fingerprints = {
         "images": fingerprint_pool(pool),
-        "model": fingerprint_file(model) if model.is_file() else "unknown",
+        "models": fingerprint_models(out, recorded_folders(record, arms)),
     }
-    origin = {"arm": arm, "fingerprints": fingerprints, "versions": find_versions(("torch",))}
-    return replace(evaluation, notes=tuple(notes), origin=origin, split=_ALL)
+    origin = {
+        "arms": list(arms),
+        "fingerprints": fingerprints,
+        "versions": find_versions(("torch",)),
+    }
+    main = replace(evaluation, notes=tuple(notes), origin=origin, split=_ALL)
+    return replace(scores, evaluations={**scores.evaluations, scores.main: main})
 
 
 def _seen_before(out: Path, pool: Pool) -> int:

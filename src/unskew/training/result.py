@@ -1,6 +1,4 @@
-"""A training before and after: what is about to happen, and what came out, with scores of every
-arm.
-"""
+"""A training before and after: what is about to happen, and what came out."""
 
 from __future__ import annotations
 
@@ -12,186 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unskew.errors import first_few
-from unskew.evaluation.bootstrap import MetricValue
-from unskew.evaluation.cells import Cell
-from unskew.evaluation.predictions import Evaluation, evaluate_predictions, population_sentences
-from unskew.files.plain_json import json_value
-from unskew.records import Floats
-from unskew.runs.output import PAGE, features_table
+from unskew.evaluation.metric_value import MetricValue
+from unskew.evaluation.predictions import population_sentences
+from unskew.report.summary.privacy import too_small
+from unskew.report.summary.training_record import TrainedArm, TrainingPanel
+from unskew.runs.output import PAGE
+from unskew.training.arm_scores import Scores
 from unskew.training.folder import CARD
 from unskew.training.inputs import GIVEN, SPLITS, TrainingArm, TrainingInputs, worth_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from unskew.evaluation.bootstrap import MetricValue
     from unskew.learn.presets import TrainSettings
-    from unskew.learn.ways import WayChoice
     from unskew.runs.pipeline import Run
-
-
-@dataclass(frozen=True, eq=False)
-class Scores:
-    """Models judged on the held-out split.
-
-    Attributes
-    ----------
-    main : the arm that the run is about.
-    evaluations : of every arm.
-    gains : for every other arm, main − other of every metric, paired on the same draws.
-    predictions : of every arm: id, y, prediction, score_<class>.
-    part_only : which part of the target the figures cover, where the held-out split has no image of
-        some strata of it; empty: all of it.
-    choices : of every arm, the way that its model was trained in.
-    """
-
-    main: str
-    evaluations: Mapping[str, Evaluation]
-    gains: Mapping[str, Cell]
-    predictions: Mapping[str, pd.DataFrame] = field(repr=False)
-    part_only: str = ""
-    choices: Mapping[str, WayChoice] = field(repr=False, default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what metrics.json contains.
-
-        The evaluation of the main arm as `unskew evaluate` writes it, and the arms side by side.
-        """
-        records = {name: evaluation.to_dict() for name, evaluation in self.evaluations.items()}
-        arms = {
-            name: {
-                "overall": record["overall"],
-                "worst": {part["column"]: part["worst"] for part in record["breakdowns"]},
-            }
-            for name, record in records.items()
-        }
-        for name, choice in self.choices.items():
-            arms[name]["way"] = choice.to_dict()
-        gains = {name: cell.difference or {} for name, cell in self.gains.items()}
-        notes = [*([self.part_only] if self.part_only else []), *records[self.main]["notes"]]
-        return {
-            **records[self.main],
-            "notes": notes,
-            "arm": self.main,
-            "way": arms[self.main].get("way"),
-            "arms": arms,
-            "gains": json_value(gains),
-        }
-
-    def accuracy(self, arm: str) -> MetricValue:
-        """Return the accuracy on all held-out images, weighted to the target."""
-        return self.evaluations[arm].overall.figures["accuracy"]
-
-    @property
-    def judged_on_validation(self) -> bool:
-        """Tell whether the held-out split is the one that also chose the epoch."""
-        return self.evaluations[self.main].split.strip().lower() not in ("test", "testing")
-
-    def worst(self, arm: str) -> tuple[str, MetricValue] | None:
-        """Return the name of a breakdown, and the smallest accuracy of its cells.
-
-        It is that of the last column that was asked for, else of the classes, else of the sources.
-        """
-        parts = [part for part in self.evaluations[arm].breakdowns if part.worst is not None]
-        order = [
-            *[part for part in parts if part.column not in ("source", "label", "y")][::-1],
-            *parts[::-1],
-        ]
-        names = {"y": "class", "label": "class"}
-        for part in order:
-            if part.worst is not None:
-                return names.get(part.column, part.column), part.worst
-        return None
-
-
-def prediction_frame(
-    ids: Any, truth: Any, classes: Sequence[str], score_nm: Floats
-) -> pd.DataFrame:
-    """Return id, y, prediction and score_<class>, as `unskew evaluate --predictions` reads them."""
-    import pandas as pd
-
-    frame = pd.DataFrame({"id": list(ids)})
-    if truth is not None:
-        frame["y"] = list(truth)
-    frame["prediction"] = np.array(classes, dtype=object)[score_nm.argmax(axis=1)]
-    return pd.concat(
-        [frame, pd.DataFrame(score_nm, columns=[f"score_{name}" for name in classes])], axis=1
-    )
-
-
-def held_out_predictions(training: TrainingInputs, score_nm: Floats) -> pd.DataFrame:
-    """Return the predictions of the held-out split as a table."""
-    rows = training.rows(training.splits.held_out)
-    names = np.array(training.classes, dtype=object)
-    return prediction_frame(
-        training.inputs.pool.frame["id"].to_numpy()[rows],
-        names[training.label[rows]],
-        training.classes,
-        score_nm,
-    )
-
-
-def judge_arms(
-    training: TrainingInputs,
-    table: pd.DataFrame,
-    predictions: Mapping[str, pd.DataFrame],
-    main: str,
-    *,
-    replicates: int = 1000,
-    part_only: str = "",
-    choices: Mapping[str, WayChoice] | None = None,
-    memberships: pd.DataFrame | None = None,
-) -> Scores:
-    """Evaluate every arm on the held-out split with the weights of the run, and compare them.
-
-    It makes the same call as `unskew evaluate OUT --predictions OUT/predictions.parquet`, so that
-    both give the same numbers.
-    """
-    config = training.inputs.config
-    options: dict[str, Any] = {
-        "split": training.splits.held_out,
-        "by": breakdown_columns(training),
-        "attributes": features_table(training.inputs.pool),
-        "bins": {} if config.target is None else dict(config.target.bins or {}),
-        "private": config.report.privacy == "aggregate",
-        "replicates": replicates,
-        "memberships": memberships,
-    }
-    evaluations = {
-        name: evaluate_predictions(table, frame, **options) for name, frame in predictions.items()
-    }
-    others = [name for name in predictions if name != main]
-    gains = {
-        name: evaluate_predictions(
-            table, predictions[name], second=predictions[main], **{**options, "by": ()}
-        ).overall
-        for name in others
-    }
-    return Scores(main, evaluations, gains, predictions, part_only, choices or {})
-
-
-def try_judging(training: TrainingInputs, table: pd.DataFrame) -> None:
-    """Evaluate made-up predictions, so that what cannot be evaluated fails before the training.
-
-    An example is a column of [learn] by that does not exist.
-    """
-    rows, classes = training.rows(training.splits.held_out), len(training.classes)
-    alike = held_out_predictions(training, np.full((rows.size, classes), 1.0 / classes))
-    judge_arms(training, table, {"trial": alike}, "trial", replicates=0)
-
-
-def breakdown_columns(training: TrainingInputs) -> tuple[str, ...]:
-    """Return the columns of [learn] by, else the target's strata if they are not labels alone."""
-    asked = training.inputs.config.learn.by
-    if asked:
-        return tuple(asked)
-    target = training.inputs.target
-    by = (
-        []
-        if target is None
-        else [name for name in target.by if name in training.inputs.pool.frame.columns]
-    )
-    return ("*".join(by),) if [name for name in by if name != "label"] else ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,6 +38,7 @@ class Preparation:
     record : what training.json contains.
     command : the command that was typed.
     resume : continue the training in the folder.
+    seeds : that every arm is trained with.
     """
 
     out: Path
@@ -218,6 +49,7 @@ class Preparation:
     record: dict[str, Any] = field(repr=False)
     command: str = ""
     resume: bool = False
+    seeds: tuple[int, ...] = (0,)
 
     def lines(self) -> list[str]:
         """Describe what is about to be trained."""
@@ -225,7 +57,8 @@ class Preparation:
         lines = [self._images(), self._effective_images(), self._models()]
         if splits.validation is None:
             lines.append("There is no validation split: no epoch is chosen, the last one counts.")
-        lines += self.unlearned()
+        lines += [*([self.training.split_note] if self.training.split_note else [])]
+        lines += [*self.unlearned(), *self.unlearnable()]
         part_only = self.part_only(splits.held_out)
         return [*lines, part_only] if part_only else lines
 
@@ -248,10 +81,19 @@ class Preparation:
     def _models(self) -> str:
         settings, names = self.settings, ", ".join(arm.name for arm in self.arms)
         epochs = f", {settings.epochs} epochs of batches of {settings.batch}"
-        return (
+        line = (
             f"Training {names}: preset {settings.preset}, model {settings.model}"
-            f"{'' if self.training.columns else epochs}."
+            f"{'' if self.training.columns else epochs}"
         )
+        asked = self.training.inputs.config.learn.seeds
+        if len(self.seeds) > 1:
+            return f"{line}, each with {seeds_phrase(self.seeds)}."
+        if asked > 1:
+            return (
+                f"{line}. A probe is fitted exactly: seeds change nothing, so it is trained once, "
+                f"not {asked} times."
+            )
+        return f"{line}."
 
     def part_only(self, split: str) -> str:
         """Say which part of the target the weighted images of a split cover; empty: all of it."""
@@ -282,6 +124,33 @@ class Preparation:
                 f"All images of {first_few(light)} in {train} have weight 0 ({arm.name}): {end}"
             )
         return sentences
+
+    def unlearnable(self) -> list[str]:
+        """Say how much of the held-out split is of classes that train cannot teach."""
+        training, splits = self.training, self.training.splits
+        train, judged = training.rows(splits.train), training.rows(splits.held_out)
+        taught = train[self.arms[0].weight[train] > 0]
+        lost = ~np.isin(training.label[judged], training.label[taught])
+        if not lost.any():
+            return []
+        weight_j = self.run.weights.sample_weight[judged]
+        names = [training.classes[m] for m in np.unique(training.label[judged[lost]])]
+        count = f"{int(lost.sum()):,}"
+        if training.inputs.config.report.privacy == "aggregate":
+            count = "A few" if too_small(int(lost.sum())) else count
+            names = []
+        return [
+            f"{count} of {judged.size:,} images of {splits.held_out}, with "
+            f"{100 * weight_j[lost].sum() / weight_j.sum():.2g} % of its weight, are of classes "
+            f"that the model cannot learn from {splits.train}"
+            f"{': ' if names else ''}{first_few(names) if names else ''}. They count as wrong in "
+            "every figure."
+        ]
+
+
+def seeds_phrase(seeds: Sequence[int]) -> str:
+    """Return ``5 seeds (0 to 4)``; seeds follow each other."""
+    return f"{len(seeds)} seeds ({seeds[0]} to {seeds[-1]})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,14 +190,16 @@ class TrainingResult:
 
     def _accuracy(self) -> list[str]:
         scores, main = self.scores, self.scores.main
-        evaluation, worst = scores.evaluations[main], scores.worst(main)
+        evaluation, worst = scores.evaluation, scores.worst(main)
         where = "a part of the target" if scores.part_only else "the target"
         lines = [
             f"Accuracy on {where}: {show_figure(scores.accuracy(main))}, from "
             f"{evaluation.coverage.judged:,} held-out images ({evaluation.split})."
         ]
+        lines += _training_noise(scores)
         if scores.part_only:
             lines.append(scores.part_only)
+        lines += scores.remarks
         if worst is not None:
             name, figure = worst
             few = " (few effective images: hardly known)" if figure.few else ""
@@ -339,10 +210,7 @@ class TrainingResult:
         return lines
 
     def _comparisons(self) -> list[str]:
-        gaps = {
-            name: (cell.difference or {}).get("accuracy")
-            for name, cell in self.scores.gains.items()
-        }
+        gaps = {name: self.scores.gain(name) for name in self.scores.gains}
         return [
             f"Against {name} ({show_figure(self.scores.accuracy(name))}): "
             f"{show_figure(gap, points=True)}."
@@ -368,6 +236,51 @@ class TrainingResult:
     def to_dict(self) -> dict[str, Any]:
         """Return what metrics.json contains, and where the files are."""
         return {**self.scores.to_dict(), "folder": str(self.out), "files": list(self.files)}
+
+
+def show_training(scores: Scores) -> TrainingPanel:
+    """Return the models of a training as the page shows them."""
+    none = (None, None)
+
+    def arm_row(name: str) -> TrainedArm:
+        figures = scores.evaluations[name].overall.figures
+        accuracy, worst = scores.accuracy(name), figures.get("worst_class", MetricValue(None))
+        gap = (scores.gain(name) if name in scores.gains else None) or MetricValue(None)
+        return TrainedArm(
+            name=name,
+            accuracy=accuracy.value,
+            accuracy_interval=accuracy.interval or none,
+            worst_class=worst.where,
+            worst=worst.value,
+            worst_interval=worst.interval or none,
+            spread=accuracy.spread,
+            gain=gap.value,
+            gain_interval=gap.interval or none,
+        )
+
+    evaluation = scores.evaluation
+    return TrainingPanel(
+        main=scores.main,
+        split=evaluation.split,
+        images=evaluation.coverage.judged,
+        level=evaluation.level,
+        seeds=scores.seeds,
+        arms=tuple(arm_row(name) for name in scores.evaluations),
+        sentences=(*_training_noise(scores), *filter(None, [scores.part_only]), *scores.remarks),
+    )
+
+
+def _training_noise(scores: Scores) -> list[str]:
+    """Say how far the trainings of an arm differ; nothing with one seed."""
+    spreads = {name: scores.accuracy(name).spread for name in scores.evaluations}
+    shown = [f"{name} {100 * spread:.1f}" for name, spread in spreads.items() if spread is not None]
+    if not shown:
+        return []
+    return [
+        f"Every figure is the mean over {seeds_phrase(scores.seeds)}; the accuracy of a single "
+        f"training varies by (standard deviation, points): {', '.join(shown)}. Intervals count "
+        "this training noise and the sampling of the images."
+    ]
 
 
 def uses_of_validation(epochs: int, calibrated: bool) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from unskew.errors import ConfigError, CoverageError, OverlapError, missing_extr
 from unskew.files.atomic import write_text, written_whole
 from unskew.files.plain_json import write_json
 from unskew.records import Floats
+from unskew.report.files import write_summary
 from unskew.runs.evaluate import read_memberships_table
 from unskew.runs.forecast import join_forecast
 from unskew.runs.output import (
@@ -31,6 +33,13 @@ from unskew.runs.output import (
 )
 from unskew.runs.pipeline import Run
 from unskew.runs.pipeline import run as run_in_memory
+from unskew.training.arm_scores import (
+    Scores,
+    held_out_options,
+    held_out_predictions,
+    judge_arms,
+    try_judging,
+)
 from unskew.training.folder import (
     ARMS_FOLDER,
     CARD,
@@ -39,6 +48,7 @@ from unskew.training.folder import (
     PREDICTIONS,
     PROJECTIONS,
     RECORD,
+    arm_folders,
     check_models,
     check_same,
     check_split_table,
@@ -48,7 +58,7 @@ from unskew.training.folder import (
     fingerprint_models,
     fingerprint_weights,
     read_record,
-    write_projections,
+    recorded_folders,
     write_training_record,
 )
 from unskew.training.inputs import (
@@ -66,15 +76,10 @@ from unskew.training.inputs import (
     take_training_rows,
     write_split_table,
 )
+from unskew.training.learnable import check_learnable
 from unskew.training.model_card import gather_facts, render_card
-from unskew.training.result import (
-    Preparation,
-    Scores,
-    TrainingResult,
-    held_out_predictions,
-    judge_arms,
-    try_judging,
-)
+from unskew.training.projections import write_projections
+from unskew.training.result import Preparation, TrainingResult, show_training
 from unskew.weigh.weights_table import join_weights
 
 if TYPE_CHECKING:
@@ -167,13 +172,43 @@ def prepare_training(
     elif force:
         clear_training(out)
         write_split_table(training, out)
-    record = _start_record(start, arms, before)
+    _check_taught(training, run, arms[0])
+    seeds = _seeds(config, is_probe)
+    record = _start_record(start, arms, before) | {"seeds": list(seeds)}
+    record["unlearned"] = _unlearned(training, arms[0])
     write_training_record(out, record)
     write_run(run, out)
     if training.columns:
         write_projections(training.inputs, out, progress=progress)
     is_continued = resume and before is not None
-    return Preparation(out, training, run, arms, settings, record, command, is_continued)
+    return Preparation(out, training, run, arms, settings, record, command, is_continued, seeds)
+
+
+def _check_taught(training: TrainingInputs, run: Run, arm: TrainingArm) -> None:
+    """Refuse to train where no held-out image with weight is of a class that train can teach."""
+    splits, pool = training.splits, training.inputs.pool
+    train, judged = training.rows(splits.train), training.rows(splits.held_out)
+    check_learnable(
+        pool,
+        training.classes,
+        training.label,
+        train[arm.weight[train] > 0],
+        judged[run.weights.sample_weight[judged] > 0],
+        (splits.train, splits.held_out),
+    )
+
+
+def _unlearned(training: TrainingInputs, arm: TrainingArm) -> list[str]:
+    """Name the classes of which train has no image with weight."""
+    rows = training.rows(training.splits.train)
+    taught = set(training.label[rows[arm.weight[rows] > 0]].tolist())
+    return [name for m, name in enumerate(training.classes) if m not in taught]
+
+
+def _seeds(config: RunConfig, is_probe: bool) -> tuple[int, ...]:
+    """Return the seeds that every arm is trained with; one for a probe, which is fitted exactly."""
+    count, first = 1 if is_probe else config.learn.seeds, config.engine.seed
+    return tuple(range(first, first + count))
 
 
 def _read_earlier(out: Path) -> dict[str, Any] | None:
@@ -181,7 +216,7 @@ def _read_earlier(out: Path) -> dict[str, Any] | None:
     if not (out / RECORD).is_file():
         return None
     record = read_record(out)
-    check_models(out, record, record["arms"])
+    check_models(out, record, recorded_folders(record))
     return record
 
 
@@ -247,52 +282,65 @@ def run_training(
     from unskew.learn.train import train_model
 
     training, out = prepared.training, prepared.out
-    models = {}
+    models: dict[str, list[TrainedModel]] = {}
     for arm in prepared.arms:
-        folder = out / ARMS_FOLDER / arm.name
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        models[arm.name] = train_model(
-            gather_training_data(training, arm),
-            prepared.settings,
-            folder,
-            resume=prepared.resume,
-            force=not prepared.resume,
-            progress=progress,
-            recipe=arm.recipe,
-        )
+        data = gather_training_data(training, arm)
+        models[arm.name] = []
+        folders = arm_folders(arm.name, prepared.seeds)
+        for seed, name in zip(prepared.seeds, folders, strict=True):
+            folder = out / ARMS_FOLDER / name
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            model = train_model(
+                data,
+                replace(prepared.settings, seed=seed),
+                folder,
+                resume=prepared.resume,
+                force=not prepared.resume,
+                progress=progress,
+                recipe=arm.recipe,
+            )
+            models[arm.name].append(model)
     held_out = take_training_rows(training.X, training.rows(training.splits.held_out))
     predictions = {
-        arm.name: held_out_predictions(
-            training, models[arm.name].scores(held_out, progress=progress)
-        )
-        for arm in prepared.arms
+        name: [
+            held_out_predictions(training, model.scores(held_out, progress=progress))
+            for model in trained
+        ]
+        for name, trained in models.items()
     }
-    table = join_weights(training.inputs.pool, prepared.run.weights.frame())
     scores = judge_arms(
-        training,
-        table,
+        join_weights(training.inputs.pool, prepared.run.weights.frame()),
         predictions,
         prepared.arms[0].name,
-        replicates=replicates,
         part_only=prepared.part_only(training.splits.held_out),
-        choices={name: model.choice for name, model in models.items() if model.choice},
-        memberships=read_memberships_table(out),
+        choices={
+            name: trained[0].choice
+            for name, trained in models.items()
+            if trained[0].choice is not None
+        },
+        remarks=prepared.unlearnable(),
+        seeds=prepared.seeds,
+        replicates=replicates,
+        **held_out_options(training, read_memberships_table(out)),
     )
     return _write_results(prepared, models, scores)
 
 
 def _write_results(
-    prepared: Preparation, models: Mapping[str, TrainedModel], scores: Scores
+    prepared: Preparation, models: Mapping[str, Sequence[TrainedModel]], scores: Scores
 ) -> TrainingResult:
-    out, main = prepared.out, prepared.arms[0].name
-    for name, frame in scores.predictions.items():
-        write_frame(frame, out / ARMS_FOLDER / name / PREDICTIONS)
-    write_frame(scores.predictions[main], out / PREDICTIONS)
-    write_history(out / HISTORY, models)
+    out, main, seeds = prepared.out, prepared.arms[0].name, prepared.seeds
+    for name, frames in scores.predictions.items():
+        for folder, frame in zip(arm_folders(name, seeds), frames, strict=True):
+            write_frame(frame, out / ARMS_FOLDER / folder / PREDICTIONS)
+    write_frame(scores.predictions[main][0], out / PREDICTIONS)
+    write_history(out / HISTORY, models, seeds)
     write_json(out / METRICS, scores.to_dict())
-    write_text(out / CARD, render_card(gather_facts(prepared, models[main]), scores))
+    write_text(out / CARD, render_card(gather_facts(prepared, models[main][0]), scores))
+    write_summary(replace(prepared.run.summary, training=show_training(scores)), out / PAGE)
+    folders = [folder for name in models for folder in arm_folders(name, seeds)]
     write_training_record(
-        out, {**prepared.record, "status": "finished", "models": fingerprint_models(out, models)}
+        out, {**prepared.record, "status": "finished", "models": fingerprint_models(out, folders)}
     )
     files = [
         SPLITS,
@@ -306,24 +354,27 @@ def _write_results(
         WEIGHTS,
         PAGE,
     ]
-    epochs = {name: (model.epoch + 1, len(model.history)) for name, model in models.items()}
+    epochs = {name: (arm[0].epoch + 1, len(arm[0].history)) for name, arm in models.items()}
     return TrainingResult(
         out,
         scores,
         tuple(name for name in files if (out / name).exists()),
         epochs,
-        models[main].calibrated_on_validation,
+        models[main][0].calibrated_on_validation,
     )
 
 
-def write_history(path: Path, models: Mapping[str, TrainedModel]) -> None:
-    """Write history.csv: one row for each arm and epoch, epochs counted from 1."""
+def write_history(
+    path: Path, models: Mapping[str, Sequence[TrainedModel]], seeds: Sequence[int]
+) -> None:
+    """Write history.csv: one row for each arm, seed and epoch, epochs counted from 1."""
     import pandas as pd
 
     rows = [
-        {"arm": name, **epoch, "epoch": int(epoch["epoch"]) + 1}
-        for name, model in models.items()
+        {"arm": name, "seed": seed, **epoch, "epoch": int(epoch["epoch"]) + 1}
+        for name, trained in models.items()
+        for seed, model in zip(seeds, trained, strict=True)
         for epoch in model.history
     ]
     with written_whole(path) as temporary:
-        pd.DataFrame(rows or {"arm": [], "epoch": []}).to_csv(temporary, index=False)
+        pd.DataFrame(rows or {"arm": [], "seed": [], "epoch": []}).to_csv(temporary, index=False)

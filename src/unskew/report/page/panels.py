@@ -1,6 +1,6 @@
 """What the panels of a page show besides figures.
 
-Strata, splits, copies, unreadable images, check_fit, galleries, provenance.
+Strata, splits, trained models, copies, unreadable images, check_fit, galleries, provenance.
 """
 
 from __future__ import annotations
@@ -31,7 +31,14 @@ from unskew.report.page.tables import (
     signed_cell,
     table,
 )
-from unskew.report.summary.record import BalanceRow, Gallery, StratumRow, Summary, Thumbnail
+from unskew.report.summary.record import (
+    BalanceRow,
+    Gallery,
+    StratumRow,
+    Summary,
+    Thumbnail,
+    TrainingPanel,
+)
 
 T = TypeVar("T")
 
@@ -129,6 +136,44 @@ def split_table(summary: Summary) -> PageTable:
         ("Split", "Images", "Groups", "Effective images", TableColumn("Note", numeric=False)),
         rows,
     )
+
+
+def training_table(panel: TrainingPanel) -> PageTable:
+    """List the trained arms: accuracy, worst class, and main − arm, each with its interval."""
+    level = f"{100 * panel.level:g}%"
+    spread = ("Spread of a training, points",) if len(panel.seeds) > 1 else ()
+    columns = ("Arm", f"Accuracy ({level})", *spread, f"Worst class ({level})")
+    rows = [
+        [
+            name_cell(arm.name),
+            _interval_cell(arm.accuracy, arm.accuracy_interval),
+            *([_interval_cell(arm.spread, (None, None))] if spread else []),
+            _interval_cell(arm.worst, arm.worst_interval, arm.worst_class),
+            _interval_cell(arm.gain, arm.gain_interval, signed=True),
+        ]
+        for arm in panel.arms
+    ]
+    gain = TableColumn(f"{shorten(panel.main, 40)} − arm, points ({level})")
+    return table("Models on held-out images, in %", (*columns, gain), rows)
+
+
+def _interval_cell(
+    value: float | None,
+    interval: tuple[float | None, float | None],
+    name: str | None = None,
+    *,
+    signed: bool = False,
+) -> TableCell:
+    """Show a share as ``84.1 (83.0 to 85.2)``, in percent or, signed, in points."""
+    if value is None:
+        return TableCell(MISSING)
+    low, high = interval
+    sign = "+" if signed else ""
+    ends = (
+        "" if low is None or high is None else f" ({100 * low:{sign}.1f} to {100 * high:{sign}.1f})"
+    )
+    prefix = "" if name is None else f"{shorten(name, 40)}: "
+    return TableCell(f"{prefix}{100 * value:{sign}.1f}{ends}", value)
 
 
 def fit_table(summary: Summary) -> PageTable:

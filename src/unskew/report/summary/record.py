@@ -18,6 +18,7 @@ from unskew.report.summary.outcome_record import OutcomeByTarget as OutcomeByTar
 from unskew.report.summary.outcome_record import OutcomePanel as OutcomePanel
 from unskew.report.summary.outcome_record import OutcomeSource as OutcomeSource
 from unskew.report.summary.outcome_record import TargetsPanel as TargetsPanel
+from unskew.report.summary.training_record import TrainingPanel as TrainingPanel
 
 Privacy = Literal["full", "aggregate"]
 
@@ -434,6 +435,7 @@ class Summary:
     forecast: ForecastPanel | None = None
     outcomes: tuple[OutcomePanel, ...] = ()
     targets: TargetsPanel | None = None  # None where there is one target
+    training: TrainingPanel | None = None  # of the models, where any were trained
 
     def __repr__(self) -> str:
         panels = f"{len(self.sources)} sources, {len(self.strata)} strata"

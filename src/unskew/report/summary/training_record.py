@@ -1,0 +1,41 @@
+"""The models of a training on the page: a part of `report.json`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Number = float | None
+
+
+@dataclass(frozen=True)
+class TrainedArm:
+    """One arm on the held-out images, weighted to the target; ``gain`` is main − this arm.
+
+    ``spread``: standard deviation of the accuracy over seeds; None with one seed.
+    """
+
+    name: str
+    accuracy: Number
+    accuracy_interval: tuple[Number, Number]
+    worst_class: str | None
+    worst: Number
+    worst_interval: tuple[Number, Number]
+    spread: Number
+    gain: Number
+    gain_interval: tuple[Number, Number]
+
+
+@dataclass(frozen=True)
+class TrainingPanel:
+    """What `unskew train` trained and how good it is, as `metrics.json` has it; main comes first.
+
+    ``sentences``: what to know about the figures.
+    """
+
+    main: str
+    split: str
+    images: int | None
+    level: float
+    seeds: tuple[int, ...]
+    arms: tuple[TrainedArm, ...]
+    sentences: tuple[str, ...]
