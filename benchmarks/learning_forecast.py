@@ -1,37 +1,36 @@
-"""Forecasts and their outcomes: `forecast_gain` on the drawn images alone, against the
-accuracy on the test images.
-"""
+"""Forecasts: `forecast_gain` on the drawn images alone, naive and every way to learn."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from learning_results import Record, Results
+from learning_settings import Case
 from solver_table import commit_facts
 
 from paper.features import Features
-from paper.settings import Population, Setting
+from paper.settings import Population
 from unskew.forecasting.gain import forecast_gain
 from unskew.forecasting.record import Forecast
 from unskew.records import Estimate
 
 
 def measure_forecasts(
-    features: Features, settings: Sequence[Setting], seeds: Sequence[int], results: Results
+    load: Callable[[str], Features], cases: Sequence[Case], seeds: Sequence[int], results: Results
 ) -> None:
-    """One forecast for every setting and seed; the truth is what the part probe measured for the
-    same draw.
+    """One forecast for every setting and seed; what came true is what the parts probe and network
+    measured for the same draw.
     """
-    population = Population(features.train_label, features.border)
     for seed in seeds:
-        for setting in settings:
-            if (setting.key, seed) in results.read():
+        for case in cases:
+            if (case.key, seed) in results.read():
                 continue
+            features, commit = load(case.data), commit_facts()
             begin, cpu = time.perf_counter(), time.process_time()
-            draw = setting.draw(population, seed)
+            draw = case.setting.draw(Population(features.train_label, features.border), seed)
             bias, target = draw.families["debiased"]
             # The features are scaled already, and the column content says which images are copies.
             forecast = forecast_gain(
@@ -43,29 +42,37 @@ def measure_forecasts(
                 keep_copies_together=False,
                 rng=seed,
             )
-            record = {"setting": setting.key, "seed": seed, **as_points(forecast)}
+            record = {"setting": case.key, "seed": seed, **as_points(forecast)}
             record |= {
                 "seconds": time.perf_counter() - begin,
                 "cpu": time.process_time() - cpu,
-                "commit": commit_facts(),
+                "commit": commit,
             }
             results.add(record)
             print(
-                f"{setting.key} seed {seed} {forecast.recommendation} ({record['cpu']:.0f} s)",
+                f"{case.key} seed {seed} {forecast.recommendation} ({record['cpu']:.0f} s)",
                 file=sys.stderr,
                 flush=True,
             )
 
 
 def as_points(forecast: Forecast) -> Record:
-    """The figures of a forecast that can come true or not."""
-    naive, debiased = forecast.arm("naive"), forecast.arm("debiased")
+    """The figures of a forecast that can come true or not, by arm under the names of the part
+    probe: the chosen way is `auto` there.
+    """
+    arms = {
+        "auto" if arm.name == "debiased" else arm.name: {
+            "accuracy": _points(arm.accuracy),
+            "gain": None if arm.gain is None else _points(arm.gain),
+            "worst": 100 * arm.worst.value,
+            "ridge": arm.ridge,
+        }
+        for arm in forecast.arms
+    }
     return {
-        "naive": _points(naive.accuracy),
-        "debiased": _points(debiased.accuracy),
-        "gain": _points(forecast.gain),
-        "held_out": [100 * naive.held_out, 100 * debiased.held_out],
-        "worst": [[100 * arm.worst.value, arm.worst_class] for arm in (naive, debiased)],
+        "arms": arms,
+        "way": forecast.choice.way,
+        "reason": forecast.choice.reason,
         "verdict": forecast.verdict,
         "words": forecast.recommendation,
         "fit_p_value": forecast.fit_p_value,
