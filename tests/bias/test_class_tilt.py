@@ -86,7 +86,7 @@ def test_bad_input_is_named() -> None:
     with refused(ConfigError, option="reference"):
         ClassTilt(["x"]).fit(pool, Target.uniform("label"))
     with refused(ConfigError, option="ridge"):
-        ClassTilt(["x"], ridge=0)
+        ClassTilt(["x"], ridge=-1)
     with refused(ConfigError, option="directions"):
         ClassTilt(["x"], directions=-1)
 
