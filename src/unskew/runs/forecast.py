@@ -15,13 +15,12 @@ from unskew.engine.threads import one_blas_thread
 from unskew.errors import ConfigError, DataError, UnskewError, first_few
 from unskew.files.atomic import written_together
 from unskew.files.plain_json import json_value, write_json
-from unskew.records import Pool
 from unskew.report.files import write_summary
 from unskew.report.summary.forecast_panel import show_forecast
 from unskew.report.summary.plain import plain_value, summary_from_json
 from unskew.report.summary.privacy import private_provenance
 from unskew.report.summary.record import Summary
-from unskew.runs.inputs import Inputs, describe_origin
+from unskew.runs.inputs import Inputs, describe_origin, images_to_train_on
 from unskew.runs.output import FORECAST, PAGE, SUMMARY
 from unskew.runs.pipeline import Run
 
@@ -125,14 +124,6 @@ def rehearse_inputs(inputs: Inputs, *, progress: bool | None = None) -> Rehearsa
         rng=config.engine.seed,
         progress=progress,
     )
-
-
-def images_to_train_on(pool: Pool) -> Pool:
-    """Return the images of the split train, or all where there is no such split."""
-    if "split" not in pool.frame.columns:
-        return pool
-    in_train = pool.frame["split"] == "train"
-    return pool.take(in_train.to_numpy()) if in_train.any() else pool
 
 
 def probe_features(inputs: Inputs) -> list[str]:

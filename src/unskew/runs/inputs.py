@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from unskew.bias.base import Bias
+from unskew.config.families import AUTO
 from unskew.config.problems import named_inputs
 from unskew.config.run_config import RunConfig, read_config, resolved
-from unskew.errors import ConfigError, first_few
+from unskew.errors import ConfigError, OverlapError, first_few
 from unskew.files.atomic import may_write
 from unskew.files.fingerprints import find_versions, fingerprint_file, fingerprint_pool
 from unskew.records import Pool, Target
@@ -114,7 +115,33 @@ def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
         target = config.read_target()
     else:
         target = Target.sample(pools[1], settings.get("holdout", 0.0))
+    if config.bias["family"] == AUTO:
+        config = _with_chosen_bias(config, pools[0], target)
     return Inputs(config, pools[0], target, config.read_bias())
+
+
+def _with_chosen_bias(config: RunConfig, pool: Pool, target: Target | None) -> RunConfig:
+    """Put the bias model that `choose_bias` proposes and chooses in the place of "auto".
+
+    The settings of the run then name it, so that `unskew verify` has nothing to choose.
+    """
+    from unskew.choosing.ranking import choose_bias
+
+    choice = choose_bias(
+        images_to_train_on(pool), None, target, check=False, rng=config.engine.seed
+    )
+    if choice.best is None:
+        raise OverlapError(choice.reason, candidates=list(choice.table["candidate"]))
+    log.warning('the bias model was chosen (family = "auto"). %s', choice.reason)
+    return config.model_copy(update={"bias": choice.best.to_dict()})
+
+
+def images_to_train_on(pool: Pool) -> Pool:
+    """Return the images of the split train, or all where there is no such split."""
+    if "split" not in pool.frame.columns:
+        return pool
+    in_train = pool.frame["split"] == "train"
+    return pool.take(in_train.to_numpy()) if in_train.any() else pool
 
 
 def find_user_modules(config: RunConfig) -> None:
