@@ -61,7 +61,7 @@ def forecast_inputs(
     # another.
     few = len(inputs.pool) < _WORTH_THREADS
     with one_blas_thread() if learner is not None and few else nullcontext():
-        forecast = forecast_gain(
+        return forecast_gain(
             images_to_train_on(inputs.pool),
             inputs.bias,
             inputs.target,
@@ -74,12 +74,6 @@ def forecast_inputs(
             progress=progress,
             **config.solve.settings(),
         )
-    if way is None and getattr(config.learn, "way", None) == "head":
-        note = (
-            "The way 'head' of [learn] needs a network, and a probe is none: the others are shown."
-        )
-        return replace(forecast, notes=(*forecast.notes, note))
-    return forecast
 
 
 def _way_of(config: RunConfig) -> Way:

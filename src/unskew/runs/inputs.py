@@ -132,7 +132,7 @@ def _with_chosen_bias(config: RunConfig, pool: Pool, target: Target | None) -> R
     )
     if choice.best is None:
         raise OverlapError(choice.reason, candidates=list(choice.table["candidate"]))
-    log.warning('the bias model was chosen (family = "auto"). %s', choice.reason)
+    log.warning('bias.family = "auto": %s', choice.reason)
     return config.model_copy(update={"bias": choice.best.to_dict()})
 
 
