@@ -132,9 +132,9 @@ def forecast_section(
         "",
         "`unskew.forecast_gain` sees only the drawn images (copies of one image stay on one side "
         "of every fold); what came true is what the probe gained over naive on the test images, "
-        "trained on the same draw (part probe). Naive has the ridge and the calibration that "
-        "its own images choose, as in `unskew train`; in the tables above it has the ridge that is "
-        "best for the target. `auto` is the row `debiased` of a forecast; its "
+        "trained on the same draw (part probe). Naive has the ridge that its own images choose, as "
+        "in `unskew train`; in the tables above it has the one that is best for the target. "
+        "`auto` is the row `debiased` of a forecast; its "
         "way, and the reason, are the forecast's recommendation. A forecast's ways are calibrated "
         "to the target as `auto` is, those of the part probe are not. The test images have errors "
         f"of their own, and they are another sample. A forecast takes {seconds:.0f} s of one core "

@@ -1,8 +1,8 @@
 """Forecasts: `forecast_gain` on the drawn images alone, naive and every way to learn.
 
 What came true for the ways is what the part probe measured on the same draw. Its naive has the
-ridge that is best for the target, as every recipe; that of a forecast has the ridge and the
-calibration that its own images choose, as that of `unskew train`, and is measured here.
+ridge that is best for the target, as every recipe; that of a forecast has the ridge that its own
+images choose, as that of `unskew train`, and is measured here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from paper.features import Features
 from paper.settings import Population
 from unskew.forecasting.gain import forecast_gain
 from unskew.forecasting.record import Forecast
-from unskew.learn.probe_grid import tune_probe
+from unskew.learn.dial import Dialled
+from unskew.learn.probe_grid import dialled_probe
 from unskew.learn.ways import DEFAULT_RIDGE
 from unskew.records import Estimate
 
@@ -52,11 +53,10 @@ def measure_forecasts(
             seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
             record = {"setting": case.key, "seed": seed, **as_points(forecast)}
             record |= {
-                "naive_on_test": accuracy_of_naive(
+                "naive_on_test": _accuracy_of_naive(
                     distinct_images(draw, features, seed),
                     forecast.arm("naive").ridge or DEFAULT_RIDGE,
                     TestImages(features, case.setting),
-                    seed,
                 ),
                 "seconds": seconds,
                 "cpu": cpu,
@@ -94,13 +94,11 @@ def as_points(forecast: Forecast) -> Record:
     }
 
 
-def accuracy_of_naive(images: Images, ridge: float, test: TestImages, seed: int) -> float:
-    """Accuracy of the probe that `unskew train` makes of all images alike, calibrated."""
+def _accuracy_of_naive(images: Images, ridge: float, test: TestImages) -> float:
     even_m = images.merge(np.ones(images.row.size))
-    tuned = tune_probe(
-        images.X, images.label, even_m, images.n_classes, taus=(0.0,), ridges=(ridge,), seed=seed
-    )
-    return float(test.record("naive", tuned.probe, ridge)["accuracy"])
+    dialled = Dialled(0.0, even_m, np.zeros(images.n_classes))
+    probe = dialled_probe(images.X, images.label, dialled, ridge=ridge, tol=1e-4)
+    return float(test.record("naive", probe, ridge)["accuracy"])
 
 
 def _points(estimate: Estimate) -> dict[str, Any]:
