@@ -74,6 +74,20 @@ def read_bias_settings(
         return None, None, [problem_of_error(path, error, keys)]
 
 
+def auto_problems(settings: Mapping[str, Any]) -> list[Problem]:
+    """Ask for images of the target where they are to choose the bias model."""
+    bias, target = (settings.get(name) for name in ("bias", "target"))
+    if not isinstance(bias, Mapping) or bias.get("family") != AUTO:
+        return []
+    if isinstance(target, Mapping) and {"sample", "source"} & set(target):
+        return []
+    message = (
+        'family = "auto" compares the sources with images of the target: name some by '
+        "target.sample (a folder or file, labelled or not) or target.source, or name a family."
+    )
+    return [Problem(("bias", "family"), message)]
+
+
 def _unknown_family(
     settings: Mapping[str, Any], path: KeyPath, known: Mapping[str, Any]
 ) -> Problem:

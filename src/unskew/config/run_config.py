@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import PrivateAttr, ValidationError
 
 from unskew.bias.base import Bias
-from unskew.config.families import AUTO, feature_problems, read_bias_settings
+from unskew.config.families import auto_problems, feature_problems, read_bias_settings
 from unskew.config.key_rules import Section, learn_problems
 from unskew.config.problems import (
     Problem,
@@ -310,7 +310,7 @@ def _checked(
     model, target = None, None
     if "bias" in settings:
         sections["bias"], model, wrong = read_bias_settings(settings["bias"], ("bias",), positions)
-        problems += wrong + _auto_problems(settings)
+        problems += wrong + auto_problems(settings)
     if isinstance(settings.get("represent"), dict):
         problems += feature_problems(settings["represent"].get("features"), positions)
     if check_paths:
@@ -350,20 +350,6 @@ def _lacking_sections(settings: Mapping[str, Any]) -> list[Problem]:
         'settings; with target.sample family = "auto" chooses.',
     }
     return [Problem((name,), text) for name, text in messages.items() if name not in settings]
-
-
-def _auto_problems(settings: Mapping[str, Any]) -> list[Problem]:
-    """Ask for images of the target where they are to choose the bias model."""
-    bias, target = (settings.get(name) for name in ("bias", "target"))
-    if not isinstance(bias, Mapping) or bias.get("family") != AUTO:
-        return []
-    if isinstance(target, Mapping) and {"sample", "source"} & set(target):
-        return []
-    message = (
-        'family = "auto" compares the sources with images of the target: name some by '
-        "target.sample (a folder or file, labelled or not) or target.source, or name a family."
-    )
-    return [Problem(("bias", "family"), message)]
 
 
 def _starting_folder(
