@@ -5,7 +5,7 @@ of docs/ways-performance.md.
 
 The parts: features (of CIFAR-10 and CIFAR-100, by a pretrained network, kept in .bench-cache),
 probe (every way and recipe, tuned and tested), curve (accuracy against the number of images),
-forecast (what is predicted), truth (what came true), network (a small network from scratch), nometa
+forecast (what is predicted before training), network (a small network from scratch), nometa
 (nothing known but an embedding and 500 unlabelled images of the target), page
 (docs/ways-performance.md from what is there). Every result is a line of
 benchmarks/results/learning-*.jsonl; what is there is not measured again. Several processes may run
@@ -18,7 +18,7 @@ import argparse
 import functools
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from learning_results import Results
@@ -27,14 +27,14 @@ from learning_ways import measure_ways
 from solver_table import commit_facts
 
 from paper.cifar_sheets import find_data
-from paper.features import embed_split, load_features
+from paper.features import Features, embed_split, load_features
 from paper.settings import Population
 from unskew.engine.threads import one_blas_thread
 
 ROOT = Path(__file__).resolve().parents[1]
 CACHE = ROOT / ".bench-cache"
 RESULTS = ROOT / "benchmarks" / "results"
-PARTS = ("features", "probe", "curve", "forecast", "truth", "network", "nometa", "page")
+PARTS = ("features", "probe", "curve", "forecast", "network", "nometa", "page")
 # The rows on which learning curves are measured.
 FEW = (MATTERS[1].key, MATTERS[3].key)
 
@@ -43,17 +43,15 @@ def results_of(part: str, folder: Path = RESULTS) -> Results:
     """The file of a part, and what tells its lines apart."""
     keys = {
         "forecast": ("setting", "seed"),
-        "truth": ("setting", "seed"),
         "nometa": ("setting", "seed", "arm", "way"),
     }.get(part, ("setting", "seed", "arm"))
     return Results(folder / f"learning-{part}.jsonl", keys)
 
 
 def measure_probe(
-    data: Path, cache: Path, cases: Sequence[Case], seeds: Sequence[int], results: Results
+    load: Callable[[str], Features], cases: Sequence[Case], seeds: Sequence[int], results: Results
 ) -> None:
     """Every way and recipe on every setting and seed: accuracy, by group, calibration error."""
-    load = functools.cache(lambda name: load_features(data, name, cache))
     for seed in seeds:
         for case in cases:
             if (case.key, seed, "logit_adjustment") in results.read():
@@ -122,32 +120,28 @@ def run_part(
 
         measure_network(data, options.cache, options.seeds, results, cases, options.arms)
         return
+    load = functools.cache(lambda name: load_features(data, name, options.cache))
+    settings = [case.setting for case in cases if case.data == "cifar10"]
     with one_blas_thread():
         if part == "probe":
-            measure_probe(data, options.cache, cases, options.seeds, results)
-            return
-        features = load_features(data, "cifar10", options.cache)
-        settings = [case.setting for case in cases if case.data == "cifar10"]
-        if part == "truth":
-            from learning_truth import measure_truth
+            measure_probe(load, cases, options.seeds, results)
+        elif part == "forecast":
+            from learning_forecast import measure_forecasts
 
-            measure_truth(features, settings, options.seeds, results)
+            measure_forecasts(load, cases, options.seeds, results)
         elif part == "nometa":
             from learning_nometa import SETTINGS as NO_METADATA
             from learning_nometa import measure_nometa, shares_won
 
             own = [setting for setting in NO_METADATA if setting in settings]
-            measure_nometa(features, own, options.seeds, results, auto="auto" in options.arms)
-            print(*shares_won(results, "auto" if "auto" in options.arms else "half"), sep="\n")
-        elif part == "curve":
+            auto = "auto" in options.arms
+            measure_nometa(load("cifar10"), own, options.seeds, results, auto=auto)
+            print(*shares_won(results, "auto" if auto else "half"), sep="\n")
+        else:
             from learning_curve import measure_curves
 
             few = [CASES[key].setting for key in FEW]
-            measure_curves(features, few, options.seeds, results)
-        else:
-            from learning_forecast import measure_forecasts
-
-            measure_forecasts(features, settings, options.seeds, results)
+            measure_curves(load("cifar10"), few, options.seeds, results)
 
 
 if __name__ == "__main__":

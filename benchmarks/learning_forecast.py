@@ -1,37 +1,44 @@
-"""Forecasts and their outcomes: `forecast_gain` on the drawn images alone, against the
-accuracy on the test images.
+"""Forecasts: `forecast_gain` on the drawn images alone, naive and every way to learn.
+
+What came true for the ways is what the part probe measured on the same draw. Its naive has the
+ridge that is best for the target, as every recipe; that of a forecast has the ridge that its own
+images choose, as that of `unskew train`, and is measured here.
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from learning_results import Record, Results
+from learning_settings import Case
+from learning_ways import Images, TestImages, distinct_images
 from solver_table import commit_facts
 
 from paper.features import Features
-from paper.settings import Population, Setting
+from paper.settings import Population
 from unskew.forecasting.gain import forecast_gain
 from unskew.forecasting.record import Forecast
+from unskew.learn.dial import Dialled
+from unskew.learn.probe_grid import dialled_probe
+from unskew.learn.ways import DEFAULT_RIDGE
 from unskew.records import Estimate
 
 
 def measure_forecasts(
-    features: Features, settings: Sequence[Setting], seeds: Sequence[int], results: Results
+    load: Callable[[str], Features], cases: Sequence[Case], seeds: Sequence[int], results: Results
 ) -> None:
-    """One forecast for every setting and seed; the truth is what the part probe measured for the
-    same draw.
-    """
-    population = Population(features.train_label, features.border)
+    """One forecast for every setting and seed, and the accuracy of its naive on the test images."""
     for seed in seeds:
-        for setting in settings:
-            if (setting.key, seed) in results.read():
+        for case in cases:
+            if (case.key, seed) in results.read():
                 continue
+            features, commit = load(case.data), commit_facts()
             begin, cpu = time.perf_counter(), time.process_time()
-            draw = setting.draw(population, seed)
+            draw = case.setting.draw(Population(features.train_label, features.border), seed)
             bias, target = draw.families["debiased"]
             # The features are scaled already, and the column content says which images are copies.
             forecast = forecast_gain(
@@ -43,34 +50,55 @@ def measure_forecasts(
                 keep_copies_together=False,
                 rng=seed,
             )
-            record = {"setting": setting.key, "seed": seed, **as_points(forecast)}
+            seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
+            record = {"setting": case.key, "seed": seed, **as_points(forecast)}
             record |= {
-                "seconds": time.perf_counter() - begin,
-                "cpu": time.process_time() - cpu,
-                "commit": commit_facts(),
+                "naive_on_test": _accuracy_of_naive(
+                    distinct_images(draw, features, seed),
+                    forecast.arm("naive").ridge or DEFAULT_RIDGE,
+                    TestImages(features, case.setting),
+                ),
+                "seconds": seconds,
+                "cpu": cpu,
+                "commit": commit,
             }
             results.add(record)
             print(
-                f"{setting.key} seed {seed} {forecast.recommendation} ({record['cpu']:.0f} s)",
+                f"{case.key} seed {seed} {forecast.recommendation} ({cpu:.0f} s)",
                 file=sys.stderr,
                 flush=True,
             )
 
 
 def as_points(forecast: Forecast) -> Record:
-    """The figures of a forecast that can come true or not."""
-    naive, debiased = forecast.arm("naive"), forecast.arm("debiased")
+    """The figures of a forecast that can come true or not, by arm under the names of the part
+    probe: the chosen way is `auto` there.
+    """
+    arms = {
+        "auto" if arm.name == "debiased" else arm.name: {
+            "accuracy": _points(arm.accuracy),
+            "gain": None if arm.gain is None else _points(arm.gain),
+            "worst": 100 * arm.worst.value,
+            "ridge": arm.ridge,
+        }
+        for arm in forecast.arms
+    }
     return {
-        "naive": _points(naive.accuracy),
-        "debiased": _points(debiased.accuracy),
-        "gain": _points(forecast.gain),
-        "held_out": [100 * naive.held_out, 100 * debiased.held_out],
-        "worst": [[100 * arm.worst.value, arm.worst_class] for arm in (naive, debiased)],
+        "arms": arms,
+        "way": forecast.choice.way,
+        "reason": forecast.choice.reason,
         "verdict": forecast.verdict,
         "words": forecast.recommendation,
         "fit_p_value": forecast.fit_p_value,
         "ess_units": forecast.ess_units,
     }
+
+
+def _accuracy_of_naive(images: Images, ridge: float, test: TestImages) -> float:
+    even_m = images.merge(np.ones(images.row.size))
+    dialled = Dialled(0.0, even_m, np.zeros(images.n_classes))
+    probe = dialled_probe(images.X, images.label, dialled, ridge=ridge, tol=1e-4)
+    return float(test.record("naive", probe, ridge)["accuracy"])
 
 
 def _points(estimate: Estimate) -> dict[str, Any]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from learning_bars import Key, Outcome, forecast_bars, pair_up
-from learning_results import Record
+from learning_came_true import forecast_section, network_forecast_section
+from learning_results import Key, Record, by_seed, seeds_text
 from learning_settings import CASES, HUNDRED, MATTERS, TAILS, Case
 from solver_table import machine_facts, write_page
 
@@ -28,23 +28,22 @@ RECIPES = (
 )
 
 
-def write_learning_page(path: Path = PAGE) -> None:
-    from learning import results_of
+def write_learning_page(path: Path = PAGE, folder: Path | None = None) -> None:
+    """Write the page from the results in ``folder``; default: those of the checkout."""
+    from learning import RESULTS, results_of
 
     results = {
-        part: results_of(part).read() for part in ("probe", "curve", "forecast", "truth", "network")
+        part: results_of(part, folder or RESULTS).read()
+        for part in ("probe", "curve", "forecast", "network")
     }
+    probe, forecast, network = (results[part] for part in ("probe", "forecast", "network"))
     parts = [
         header(results),
-        *(ways_section(results["probe"], title, words, cases) for title, words, cases in SECTIONS),
-        forecast_section(
-            *(
-                pair_up(results["forecast"], results["truth"], measured_on)
-                for measured_on in ("population", "test")
-            )
-        ),
+        *(ways_section(probe, title, words, cases) for title, words, cases in SECTIONS),
+        network_section(network),
+        forecast_section(forecast, probe, TITLES),
+        network_forecast_section(forecast, network, TITLES),
         curve_section(results["curve"]),
-        network_section(results["network"]),
     ]
     write_page(path, "\n\n".join(part for part in parts if part) + "\n")
 
@@ -79,12 +78,6 @@ of the training images, each divided by the fourth root of its variance; then we
 logistic regression. [The ways](ways.md) learn from the weights of `unskew.debias`, with the family
 that a user who knows the setting would choose. Recipes get the same five ridges, each the one with
 the highest cross-fitted accuracy weighted to the target."""
-
-
-def by_seed(records: Mapping[Key, Record], setting: str, arm: str) -> dict[int, Record]:
-    return {
-        key[1]: record for key, record in records.items() if key[0] == setting and key[2] == arm
-    }
 
 
 @dataclass(frozen=True)
@@ -215,122 +208,6 @@ def _means(own: Mapping[int, Record]) -> tuple[float, float, float]:
 
 def spread_text(value_s: Any) -> str:
     return f"{value_s.mean():+.2f} ± {_error(value_s):.2f}"
-
-
-def seeds_text(seeds: Iterable[int]) -> str:
-    ordered = sorted(seeds)
-    run = ordered == list(range(ordered[0], ordered[-1] + 1)) and len(ordered) > 2
-    return f"{ordered[0]}–{ordered[-1]}" if run else ", ".join(map(str, ordered))
-
-
-def forecast_section(outcomes: Sequence[Outcome], on_test: Sequence[Outcome]) -> str:
-    if not outcomes:
-        return ""
-    harder = np.array(
-        [
-            outcome.true("naive") - test.true("naive")
-            for outcome, test in zip(outcomes, on_test, strict=True)
-        ]
-    )
-    lines = [
-        "## Forecasts before training, and what came true",
-        "",
-        "`unskew.forecast_gain` sees only the drawn images (copies of one image stay on one side "
-        "of every fold) and is about the population that the sources draw from, CIFAR's training "
-        "images. The outcome is measured for the probe trained on the whole draw: on images of "
-        "the population that no source drew, weighted by 1/chance to be left out, and on the test "
-        f"images. Both have their own errors (standard error of an accuracy "
-        f"{mean_error(outcomes):.1f} and {mean_error(on_test):.1f} points); the test images are "
-        f"another sample, and a harder one: naive is {harder.mean():.1f} points better on the "
-        "population.",
-        "",
-        "`python benchmarks/learning.py --data FOLDER --part forecast --part truth "
-        "--seeds 4 5 6 7`",
-        "",
-        "| over all settings and seeds | asked for | on the population | met | on the test images "
-        "| met |",
-        "|---|---|---|---|---|---|",
-    ]
-    for bar, test in zip(forecast_bars(outcomes), forecast_bars(on_test), strict=True):
-        lines.append(
-            f"| {bar.what} | {bar.asked} | {bar.measured} | {yes(bar.met)} | {test.measured} | "
-            f"{yes(test.met)} |"
-        )
-    lines += [
-        "",
-        "An interval is about the truth, not about a measurement of it: where both have the same "
-        "error, a perfect 95% interval holds the "
-        "measured truth in 83% of cases. The row with the error counted, and the comparison with "
-        "the population, were added when on seeds "
-        "0–3 the plain count on the test images came out below 90%.",
-        "",
-        "The shape of the learning curve, and what counts as an error, was settled on seeds 0–3. "
-        "The forecasts of this page are for seeds "
-        f"{seeds_text({outcome.seed for outcome in outcomes})}, which were not used for that; all "
-        "of them are shown.",
-    ]
-    lines += [
-        "",
-        f"{len(outcomes)} forecasts, each "
-        f"{np.median([outcome.forecast['cpu'] for outcome in outcomes]):.0f} s of one core "
-        "(median; "
-        "fitting the "
-        "bias model and checking its fit included). By setting, means over seeds, ± the standard "
-        "error that forecasts state:",
-        "",
-        "| setting | predicted gain | true | on test | predicted naive | true | on test | "
-        "predicted debiased | true | on test | seeds |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    for setting in TITLES:
-        own, test = (
-            [outcome for outcome in every if outcome.setting == setting]
-            for every in (outcomes, on_test)
-        )
-        if own:
-            lines.append(forecast_row(TITLES[setting], own, test))
-    return "\n".join(lines)
-
-
-def yes(met: bool) -> str:
-    return "yes" if met else "**no**"
-
-
-def mean_error(outcomes: Sequence[Outcome]) -> float:
-    """Standard error of the measured accuracies."""
-    return float(
-        np.mean(
-            [
-                outcome.truth[name]["stderr"]
-                for outcome in outcomes
-                for name in ("naive", "debiased")
-            ]
-        )
-    )
-
-
-def forecast_row(title: str, own: Sequence[Outcome], test: Sequence[Outcome]) -> str:
-    cells = []
-    for name, sign in (("gain", "+"), ("naive", ""), ("debiased", "")):
-        predicted, true, on_test = (
-            np.mean(values) for values in zip(*_three(own, test, name), strict=True)
-        )
-        stderr = np.mean([outcome.forecast[name]["stderr"] for outcome in own])
-        cells += [
-            f"{predicted:{sign}.1f} ± {stderr:.1f}",
-            f"{true:{sign}.1f}",
-            f"{on_test:{sign}.1f}",
-        ]
-    return f"| {title} | {' | '.join(cells)} | {seeds_text(outcome.seed for outcome in own)} |"
-
-
-def _three(
-    own: Sequence[Outcome], test: Sequence[Outcome], name: str
-) -> list[tuple[float, float, float]]:
-    return [
-        (outcome.predicted(name), outcome.true(name), other.true(name))
-        for outcome, other in zip(own, test, strict=True)
-    ]
 
 
 def curve_section(records: Mapping[Key, Record]) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 Record = dict[str, Any]
+Key = tuple[Any, ...]
 
 
 class Results:
@@ -49,3 +50,17 @@ class Results:
         for key in wanted:
             if key not in self.read():
                 yield key
+
+
+def by_seed(records: Mapping[Key, Record], setting: str, arm: str) -> dict[int, Record]:
+    """Return the records of an arm on a setting, by seed."""
+    return {
+        key[1]: record for key, record in records.items() if key[0] == setting and key[2] == arm
+    }
+
+
+def seeds_text(seeds: Iterable[int]) -> str:
+    """Write "0–3" or "0, 2"."""
+    ordered = sorted(set(seeds))
+    run = ordered == list(range(ordered[0], ordered[-1] + 1)) and len(ordered) > 2
+    return f"{ordered[0]}–{ordered[-1]}" if run else ", ".join(map(str, ordered))

@@ -75,20 +75,6 @@ def measure_ways(draw: Draw, features: Features, setting: Setting, seed: int) ->
         yield test.record(name, probe, ridge)
 
 
-def tuned_probes(draw: Draw, features: Features, seed: int) -> dict[str, Probe]:
-    """What `unskew train` would train: naive at its best ridge, and the debiased `auto`."""
-    images = distinct_images(draw, features, seed)
-    bias, target = draw.families["debiased"]
-    weight_m = images.merge(unskew.debias(draw.pool, bias, target, rng=seed).weight)
-    even_m = images.merge(np.ones(draw.index.size))
-    naive = Dialled(0.0, even_m, np.zeros(images.n_classes))
-    ridge = _best_ridge(naive, images, even_m, {})
-    return {
-        "naive": dialled_probe(images.X, images.label, naive, ridge=ridge, tol=1e-4),
-        "debiased": tune_probe(images.X, images.label, weight_m, images.n_classes, seed=seed).probe,
-    }
-
-
 def _our_ways(images: Images, weight_m: Floats, test: TestImages, seed: int) -> Iterator[Record]:
     tuned = tune_probe(images.X, images.label, weight_m, images.n_classes, seed=seed)
     choice = tuned.choice

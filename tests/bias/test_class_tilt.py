@@ -19,6 +19,7 @@ from unskew import ConfigError, DataError, Pool, Target
 from unskew.bias import Bias, ClassTilt, Tilt
 
 SHARE = [0.3, 0.3, 0.4]
+POOLED = [0.6, 0.3, 0.1]
 
 
 def test_shares_and_images_within_classes_are_those_of_the_target() -> None:
@@ -46,6 +47,18 @@ def test_without_directions_all_classes_are_tilted_alike() -> None:
         for name in ("cat", "dog", "fox")
     ]
     np.testing.assert_allclose(means, 0.8, atol=0.3)
+
+
+def test_where_nothing_differs_the_images_choose_a_penalty_that_leaves_weights_equal() -> None:
+    """What is fitted there is noise; a fixed ridge and free shares leave more of it."""
+    moved: dict[float, list[float]] = {0.0: [], 30.0: []}
+    for seed in range(3):
+        pool, target, _ = shifted_world(seed, share=POOLED, n=600)
+        for ridge, mass in moved.items():
+            weights = unskew.debias(pool, ClassTilt(["x"], ridge=ridge), target, check_sample=False)
+            mass.append(float(np.abs(weights.weight - 1 / 600).sum()) / 2)
+    assert np.mean(moved[0.0]) < 0.6 * np.mean(moved[30.0])
+    assert np.mean(moved[0.0]) < 0.05
 
 
 def test_labels_that_the_target_has_are_used() -> None:
@@ -86,7 +99,7 @@ def test_bad_input_is_named() -> None:
     with refused(ConfigError, option="reference"):
         ClassTilt(["x"]).fit(pool, Target.uniform("label"))
     with refused(ConfigError, option="ridge"):
-        ClassTilt(["x"], ridge=0)
+        ClassTilt(["x"], ridge=-1)
     with refused(ConfigError, option="directions"):
         ClassTilt(["x"], directions=-1)
 

@@ -9,7 +9,12 @@ import scipy.special
 
 from raising import refused
 from unskew.bias import likelihood
-from unskew.bias.likelihood import LogLinearProblem, fit_log_linear, own_means
+from unskew.bias.likelihood import (
+    LogLinearProblem,
+    coefficient_variances,
+    fit_log_linear,
+    own_means,
+)
 from unskew.errors import ConvergenceError
 from unskew.records import Floats
 
@@ -69,6 +74,32 @@ def test_it_is_the_maximum_that_bfgs_finds(n_cells: int, ridge: float) -> None:
     told = plain_value(problem, found.theta, found.u)
     assert found.log_likelihood == pytest.approx(told, rel=1e-9)
     assert (found.theta[0] == 0).all()
+
+
+def test_a_penalty_for_every_number_and_what_the_images_determine_of_each() -> None:
+    ridge_kd = np.array([[1.0, 1.0], [0.5, 1e9], [20.0, 3.0]])
+    problem = make_problem(ridge=ridge_kd)
+    found = fit_log_linear(problem)
+
+    def loss(eta: Floats) -> float:
+        theta, u = np.zeros((3, 2)), np.zeros((1, 3))
+        theta[1:], u[0, 1:] = eta[:4].reshape(2, 2), eta[4:]
+        return float((ridge_kd * theta**2).sum()) / 2 - plain_value(problem, theta, u)
+
+    eta = np.r_[found.theta[1:].ravel(), found.u[0, 1:] - found.u[0, 0]]
+    step, curvature = 1e-3, np.empty((6, 6))
+    for a, b in np.ndindex(6, 6):
+        one, other = step * np.eye(6)[a], step * np.eye(6)[b]
+        ends = loss(eta + one + other) - loss(eta + one - other) - loss(eta - one + other)
+        curvature[a, b] = (ends + loss(eta - one - other)) / (4 * step**2)
+    expected = np.diag(np.linalg.inv(curvature))[:4].reshape(2, 2)
+    # Second differences with steps of 1e-3 are good to about six digits.
+    np.testing.assert_allclose(coefficient_variances(problem, found)[1:], expected, rtol=1e-4)
+    determined_kd = 1.0 - ridge_kd * coefficient_variances(problem, found)
+    np.testing.assert_allclose(determined_kd[0], 0.0, atol=1e-12)  # the reference
+    assert determined_kd[1, 1] == pytest.approx(0.0, abs=1e-5)
+    assert abs(found.theta[1, 1]) < 1e-6
+    assert ((determined_kd > -1e-12) & (determined_kd < 1)).all()
 
 
 def test_at_the_maximum_every_source_has_its_own_count_and_mean_feature() -> None:

@@ -495,6 +495,18 @@ MISTAKES = {
         "report.outcomes",
         ['got "age" (text)'],
     ),
+    "a bias model to be chosen without images of the target": (
+        run(bias=['family = "auto"']),
+        4,
+        "bias.family",
+        ["target.sample", "target.source"],
+    ),
+    "a setting of a bias model that is to be chosen": (
+        run(target=['source = "north"'], bias=['family = "auto"', "ridge = 3"]),
+        7,
+        "bias.ridge",
+        ["leave this key out"],
+    ),
     "feature that is a number": (
         run(represent=["features = [", '  "mean_hsv",', "  3,", "]"]),
         6,

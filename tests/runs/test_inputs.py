@@ -7,6 +7,7 @@ from __future__ import annotations
 import csv
 import json
 import struct
+import tomllib
 import zlib
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+import unskew
 from represent.picture_pools import encoded
 from run_data import (
     TABLE_SOURCES,
@@ -24,6 +26,8 @@ from run_data import (
     weigh,
     write_photos,
 )
+from unlabelled_targets import shifted_world
+from unskew.bias import ClassShift
 from unskew.cli.app import run_command
 
 Captured = pytest.CaptureFixture[str]
@@ -304,3 +308,18 @@ def test_margins_of_images_that_have_several_labels(tmp_path: Path) -> None:
     for name, share in (("cat", 0.1), ("dog", 0.7)):
         shows = np.array([name in label for label in table["label"]])
         assert table["weight"][shows].sum() == pytest.approx(share, abs=1e-9)
+
+
+def test_the_images_choose_the_bias_model(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """`family = "auto"` is `choose_bias` without candidates; the run's settings name the model."""
+    pool, target, _ = shifted_world(0, share=[0.2, 0.3, 0.5], n=600, n_target=200)
+    pool.frame.to_csv(tmp_path / "pool.csv", index=False)
+    target.reference.frame.to_csv(tmp_path / "target.csv", index=False)
+    bias = '[sources]\nmanifest = "pool.csv"\nimages = false\n[target]\nsample = "target.csv"\n'
+    (tmp_path / "run.toml").write_text(bias + '[bias]\nfamily = "auto"\n', encoding="utf-8")
+    run = unskew.run(tmp_path / "run.toml", tmp_path / "out")
+    columns = [f"x_{d}" for d in range(6)]
+    assert run.inputs.bias == ClassShift(columns)
+    assert any("label shift" in record.getMessage() for record in caplog.records)
+    named = tomllib.loads((tmp_path / "out" / "run.toml").read_text(encoding="utf-8"))["bias"]
+    assert named == {"family": "class_shift", "features": columns}

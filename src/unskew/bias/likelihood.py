@@ -51,7 +51,7 @@ class LogLinearProblem:
     n_sources, n_cells : K, C.
     reference : index of the source with θ = 0.
     offset : (R, K) log of the other factors of ω, or None.
-    ridge : λ of the penalty λ/2 Σ_k ‖θ_k‖², added to −Σ_i log q.
+    ridge : λ of the penalty λ/2 Σ_k ‖θ_k‖², added to −Σ_i log q; (K, D): one for each number.
     design : (R,) how often each row counts (design weights); None: once.
     """
 
@@ -62,8 +62,15 @@ class LogLinearProblem:
     n_cells: int
     reference: int
     offset: Floats | None
-    ridge: float
+    ridge: float | Floats
     design: Floats | None = None
+
+    @property
+    def ridge_kd(self) -> Floats:
+        return np.broadcast_to(self.ridge, (self.n_sources, self.phi.shape[1]))
+
+    def penalty(self, theta_kd: Floats) -> float:
+        return float((self.ridge_kd * np.square(theta_kd)).sum()) / 2
 
     @classmethod
     def of(
@@ -197,8 +204,22 @@ def _newton(
             f"the log-linear bias model was not fitted after {_MAX_STEPS} Newton steps.",
             limit=_MAX_STEPS,
         )
-    penalty = problem.ridge / 2 * float(np.square(theta_kd).sum())
-    return LogLinearFit(theta_kd, u_ck, -(value - penalty))
+    return LogLinearFit(theta_kd, u_ck, -(value - problem.penalty(theta_kd)))
+
+
+def coefficient_variances(problem: LogLinearProblem, fit: LogLinearFit) -> Floats:
+    """(K, D) variances of θ: the inverse of the penalised curvature, u eliminated.
+
+    1 − λ times a variance says how far the images, not the penalty, determine a coefficient: 0 for
+    not at all, as for all of the reference.
+    """
+    _, gradient, hessian = _evaluate(problem, fit.u, fit.theta, True)
+    schur, _, _ = _eliminate_u(problem, problem.present_ck, gradient, hessian)
+    variance_kd = np.array(1.0 / np.maximum(problem.ridge_kd, 1e-300))
+    is_free_k = np.arange(problem.n_sources) != problem.reference
+    inverse_pp = np.linalg.pinv(schur, hermitian=True)
+    variance_kd[is_free_k] = np.diag(inverse_pp).reshape(-1, problem.phi.shape[1])
+    return variance_kd
 
 
 def _evaluate(
@@ -218,7 +239,7 @@ def _evaluate(
         hessian=hessian,
         design_r=problem.design,
     )
-    value = sums.value + problem.ridge / 2 * float(np.square(theta_kd).sum())
+    value = sums.value + problem.penalty(theta_kd)
     gradient = (
         sums.gradient[:, :, 0],
         sums.gradient[:, :, 1:].sum(axis=0) + problem.ridge * theta_kd,
@@ -242,16 +263,36 @@ def _newton_direction(
     gradient: tuple[Floats, Floats],
     hessian: tuple[Floats, Floats, Floats],
 ) -> tuple[Floats, Floats, float]:
-    """(step in u, step in θ, decrement gᵀI⁻¹g).
+    """(step in u, step in θ, decrement gᵀI⁻¹g)."""
+    g_ck, g_kd = gradient
+    schur, right, solved = _eliminate_u(problem, count_ck, gradient, hessian)
+    step_p = _solve_positive(schur, right)
+    step_u = np.zeros_like(g_ck)
+    decrement = float(right @ step_p)
+    for cell, (inner, x) in enumerate(solved):
+        step_u[cell, inner] = -(x[:, -1] - x[:, :-1] @ step_p)
+        decrement += float(g_ck[cell, inner] @ x[:, -1])
+    step_kd = np.zeros_like(g_kd)
+    step_kd[np.arange(problem.n_sources) != problem.reference] = -step_p.reshape(-1, g_kd.shape[1])
+    return step_u, step_kd, decrement
 
-    u is eliminated stratum by stratum, one present source of each held fixed.
+
+def _eliminate_u(
+    problem: LogLinearProblem,
+    count_ck: Floats,
+    gradient: tuple[Floats, Floats],
+    hessian: tuple[Floats, Floats, Floats],
+) -> tuple[Floats, Floats, list[tuple[Ints, Floats]]]:
+    """Return the equations of θ without u: matrix, right side, and u by stratum given θ.
+
+    Stratum by stratum, one present source of each held fixed.
     """
     g_ck, g_kd = gradient
     h_ckk, b_ckkd, t_kdkd = hessian
     free = np.flatnonzero(np.arange(problem.n_sources) != problem.reference)
     n_features = g_kd.shape[1]
     p = free.size * n_features
-    schur = t_kdkd[free][:, :, free].reshape(p, p) + problem.ridge * np.eye(p)
+    schur = t_kdkd[free][:, :, free].reshape(p, p) + np.diag(problem.ridge_kd[free].ravel())
     right = g_kd[free].ravel().copy()
     solved = []
     for cell in range(problem.n_cells):
@@ -271,15 +312,7 @@ def _newton_direction(
         schur -= b_kp.T @ x[:, :-1]
         right -= b_kp.T @ x[:, -1]
         solved.append((inner, x))
-    step_p = _solve_positive(schur, right)
-    step_u = np.zeros_like(g_ck)
-    decrement = float(right @ step_p)
-    for cell, (inner, x) in enumerate(solved):
-        step_u[cell, inner] = -(x[:, -1] - x[:, :-1] @ step_p)
-        decrement += float(g_ck[cell, inner] @ x[:, -1])
-    step_kd = np.zeros_like(g_kd)
-    step_kd[free] = -step_p.reshape(free.size, n_features)
-    return step_u, step_kd, decrement
+    return schur, right, solved
 
 
 def _solve_positive(matrix: Floats, right: Floats) -> Floats:

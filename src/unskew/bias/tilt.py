@@ -115,7 +115,7 @@ class Tilt(Bias):
         )
         if warm is None:
             notes += _warn_if_separated(fit.theta @ problem.phi.T, data.names)
-        return FittedTilt(data.names, reference, feature_map, fit.theta, problem.ridge, notes)
+        return FittedTilt(data.names, reference, feature_map, fit.theta, ridge, notes)
 
 
 def find_reference_source(model: Bias, data: BiasData) -> int:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 _IMAGES_PER_COMPONENT = 50
 # Components of a tilt with one, and its penalty.
 _MANY, _RIDGE = 30, 30.0
-# Penalties of a tilt within classes: the score chooses.
-_RIDGES = (30.0, 3.0)
 # With fewer images for each level on average a label is a number, not a class.
 _IMAGES_PER_CLASS = 10
 
@@ -28,7 +26,7 @@ def propose_candidates(pool: Pool, target: Target | None) -> dict[str, Bias]:
 
     Tilts of their leading principal components, as many as the target's images can bear; where the
     pool has labels, a shift of the classes alone, and a shift of the classes with a tilt within
-    them, the same for all or differing by class.
+    them, whose penalties drop what the images do not show.
     """
     from unskew.bias.class_shift import ClassShift
     from unskew.bias.class_tilt import ClassTilt
@@ -45,10 +43,7 @@ def propose_candidates(pool: Pool, target: Target | None) -> dict[str, Bias]:
         models[f"tilt of {many} components"] = Tilt(names, components=many, ridge=_RIDGE)
     if _has_classes(pool):
         models["label shift"] = ClassShift(names)
-        for ridge in _RIDGES:
-            end = "" if ridge == _RIDGES[0] else f", ridge {ridge:g}"
-            models[f"label shift × tilt{end}"] = ClassTilt(names, directions=0, ridge=ridge)
-            models[f"label shift × tilt by class{end}"] = ClassTilt(names, ridge=ridge)
+        models["label shift × tilt by class"] = ClassTilt(names)
     return models
 
 

@@ -36,6 +36,8 @@ _WORDS = {
     float: "a number",
     Any: "a value",
 }
+# Not a family: a run proposes bias models and chooses one (`unskew.choose_bias`).
+AUTO = "auto"
 # A network is loaded when it is made: that is left to the run.
 _LOADS_MUCH = "embedding"
 
@@ -45,13 +47,18 @@ def read_bias_settings(
 ) -> tuple[dict[str, Any] | None, Bias | None, list[Problem]]:
     """Check the section ``[bias]``: (settings with defaults, the model they make, problems).
 
-    ``keys`` are those of the file, to find the one that an error message names.
+    ``keys`` are those of the file, to find the one that an error message names. The family "auto"
+    makes no model yet: the images choose it.
     """
     known = families()
     if not isinstance(settings, dict):
         message = f"expected a table with family and its settings; got {received(settings)}."
         return None, None, [Problem(path, message)]
     name = settings.get("family")
+    if name == AUTO and path == ("bias",):
+        message = 'family = "auto" chooses the bias model with its settings; leave this key out.'
+        others = [key for key in settings if key != "family"]
+        return dict(settings), None, [Problem((*path, key), message) for key in others]
     if not isinstance(name, str) or name not in known:
         return None, None, [_unknown_family(settings, path, known)]
     if name == "product":
@@ -67,13 +74,28 @@ def read_bias_settings(
         return None, None, [problem_of_error(path, error, keys)]
 
 
+def auto_problems(settings: Mapping[str, Any]) -> list[Problem]:
+    """Ask for images of the target where they are to choose the bias model."""
+    bias, target = (settings.get(name) for name in ("bias", "target"))
+    if not isinstance(bias, Mapping) or bias.get("family") != AUTO:
+        return []
+    if isinstance(target, Mapping) and {"sample", "source"} & set(target):
+        return []
+    message = (
+        'family = "auto" compares the sources with images of the target: name some by '
+        "target.sample (a folder or file, labelled or not) or target.source, or name a family."
+    )
+    return [Problem(("bias", "family"), message)]
+
+
 def _unknown_family(
     settings: Mapping[str, Any], path: KeyPath, known: Mapping[str, Any]
 ) -> Problem:
-    expected = f"expected one of {first_few([repr(name) for name in known], 20)}"
+    names = [AUTO, *known] if path == ("bias",) else list(known)
+    expected = f"expected one of {first_few([repr(name) for name in names], 20)}"
     if "family" in settings:
         family = settings["family"]
-        message = f"{expected}; got {received(family)}.{did_you_mean(family, known)}"
+        message = f"{expected}; got {received(family)}.{did_you_mean(family, names)}"
         return Problem((*path, "family"), message)
     near = difflib.get_close_matches("family", [str(key) for key in settings], n=1, cutoff=0.7)
     if near:

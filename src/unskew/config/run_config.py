@@ -20,7 +20,7 @@ from pydantic import Field, PrivateAttr
 
 from unskew.bias.base import Bias
 from unskew.config.code_references import code_problems
-from unskew.config.families import feature_problems, read_bias_settings
+from unskew.config.families import auto_problems, feature_problems, read_bias_settings
 from unskew.config.key_rules import Section
 from unskew.config.problems import (
     Problem,
@@ -307,7 +307,7 @@ def _checked(
     model, target = None, None
     if "bias" in settings:
         sections["bias"], model, wrong = read_bias_settings(settings["bias"], ("bias",), positions)
-        problems += wrong
+        problems += wrong + auto_problems(settings)
     if isinstance(settings.get("represent"), dict):
         problems += feature_problems(settings["represent"].get("features"), positions)
     if check_paths:
@@ -349,7 +349,7 @@ def _lacking_sections(settings: Mapping[str, Any]) -> list[Problem]:
         "sources": "is missing: the section that says where the images are, with one of "
         f"{', '.join(SOURCE_KINDS)}.",
         "bias": "is missing: the section that says how the sources select, with family and its "
-        "settings.",
+        'settings; with target.sample family = "auto" chooses.',
     }
     return [Problem((name,), text) for name, text in messages.items() if name not in settings]
 

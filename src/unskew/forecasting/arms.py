@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -75,9 +74,8 @@ def make_arms(
 ) -> tuple[list[ProbeArm], list[str]]:
     """Return the arms that can be made, and sentences on those that cannot.
 
-    In place of "debiased" there are the ``ways``. Naive knows of no target: where they are
-    calibrated it is by its own weights. Unless ``lenient`` ("all" were asked for), one that cannot
-    be made is an error.
+    In place of "debiased" there are the ``ways``. Unless ``lenient`` ("all" were asked for), one
+    that cannot be made is an error.
     """
     made: list[ProbeArm] = []
     unavailable: list[str] = []
@@ -87,9 +85,7 @@ def make_arms(
             continue
         try:
             baseline = make_baseline(name, pool, target, **options.get(name, {}))
-            arm = _baseline_arm(baseline, classes)
-            calibrated = name == "naive" and any(way.calibrate is not None for way in ways)
-            made.append(replace(arm, calibrate=arm.weight) if calibrated else arm)
+            made.append(_baseline_arm(baseline, classes))
         except UnskewError as error:
             if name in options or not lenient:
                 raise

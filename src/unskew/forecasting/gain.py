@@ -203,6 +203,8 @@ def forecast_gain(
     notes = [*cautions, *compare_arms(differences), *_notes(data, weights), *unavailable]
     if way == "auto" and len(ways) == 1:
         notes.append(f"{called} has no predict_proba, so that weights are the only way tried.")
+    if way == "auto":
+        notes.append("The way head is for networks: a forecast trains none, and leaves it out.")
     return _assemble(weights, data, forecasts, choice, fit, called, folds, seed, notes)
 
 

@@ -16,14 +16,13 @@ from unskew.files.atomic import written_together
 from unskew.files.plain_json import json_value, write_json
 from unskew.files.reading import damage_named, read_json, read_text
 from unskew.files.user_code import import_reference
-from unskew.records import Pool
 from unskew.report.files import write_summary
 from unskew.report.page.html import render_page
 from unskew.report.summary.forecast_panel import show_forecast
 from unskew.report.summary.plain import plain_value, summary_from_json
 from unskew.report.summary.privacy import private_provenance
 from unskew.report.summary.record import Summary
-from unskew.runs.inputs import Inputs, describe_origin
+from unskew.runs.inputs import Inputs, describe_origin, images_to_train_on
 from unskew.runs.output import FORECAST, PAGE, SUMMARY
 from unskew.runs.pipeline import Run
 
@@ -64,7 +63,7 @@ def forecast_inputs(
     # another.
     few = len(inputs.pool) < _WORTH_THREADS
     with one_blas_thread() if learner is not None and few else nullcontext():
-        forecast = forecast_gain(
+        return forecast_gain(
             images_to_train_on(inputs.pool),
             inputs.bias,
             inputs.target,
@@ -77,12 +76,6 @@ def forecast_inputs(
             progress=progress,
             **config.solve.settings(),
         )
-    if way is None and getattr(config.learn, "way", None) == "head":
-        note = (
-            "The way 'head' of [learn] needs a network, and a probe is none: the others are shown."
-        )
-        return replace(forecast, notes=(*forecast.notes, note))
-    return forecast
 
 
 def _way_of(config: RunConfig) -> Way:
@@ -125,14 +118,6 @@ def rehearse_inputs(inputs: Inputs, *, progress: bool | None = None) -> Rehearsa
         rng=config.engine.seed,
         progress=progress,
     )
-
-
-def images_to_train_on(pool: Pool) -> Pool:
-    """Return the images of the split train, or all where there is no such split."""
-    if "split" not in pool.frame.columns:
-        return pool
-    in_train = pool.frame["split"] == "train"
-    return pool.take(in_train.to_numpy()) if in_train.any() else pool
 
 
 def probe_features(inputs: Inputs) -> list[str]:

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from unskew.bias.base import Bias
+from unskew.config.families import AUTO
 from unskew.config.problems import named_inputs
 from unskew.config.run_config import RunConfig, read_config, resolved
 from unskew.config.sections import TargetSection
-from unskew.errors import ConfigError, first_few
+from unskew.errors import ConfigError, OverlapError, first_few
 from unskew.files.atomic import may_write
 from unskew.files.fingerprints import find_versions, fingerprint_file, fingerprint_pool
 from unskew.records import Pool, Target
@@ -130,6 +131,8 @@ def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
     }
     named = {name: target for name, target in targets.items() if target is not None and name}
     main = next(iter(targets.values()), None)
+    if config.bias["family"] == AUTO:
+        config = _with_chosen_bias(config, pools[0], main)
     return Inputs(config, pools[0], main, config.read_bias(), named)
 
 
@@ -144,6 +147,30 @@ def _read_target_sample(config: RunConfig, path: str, pool: Pool) -> Pool:
     if own is not None and own in sample.frame.columns:
         return name_design_weight(sample, own)
     return sample
+
+
+def _with_chosen_bias(config: RunConfig, pool: Pool, target: Target | None) -> RunConfig:
+    """Put the bias model that `choose_bias` proposes and chooses in the place of "auto".
+
+    The settings of the run then name it, so that `unskew verify` has nothing to choose.
+    """
+    from unskew.choosing.ranking import choose_bias
+
+    choice = choose_bias(
+        images_to_train_on(pool), None, target, check=False, rng=config.engine.seed
+    )
+    if choice.best is None:
+        raise OverlapError(choice.reason, candidates=list(choice.table["candidate"]))
+    log.warning('bias.family = "auto": %s', choice.reason)
+    return config.model_copy(update={"bias": choice.best.to_dict()})
+
+
+def images_to_train_on(pool: Pool) -> Pool:
+    """Return the images of the split train, or all where there is no such split."""
+    if "split" not in pool.frame.columns:
+        return pool
+    in_train = pool.frame["split"] == "train"
+    return pool.take(in_train.to_numpy()) if in_train.any() else pool
 
 
 def usable_cache(cache: Path | None) -> Path | None:
