@@ -21,7 +21,7 @@ import numpy as np
 
 from unskew.engine.progress import show_progress
 from unskew.errors import ConfigError, DataError, UnskewError, missing_extra
-from unskew.learn.network_ways import split_head
+from unskew.learn.network_ways import judge_rows, split_head
 from unskew.learn.presets import PRESETS, TAUS, TrainSettings, settings_dict, settings_of
 from unskew.learn.probe_grid import FOLDS, RIDGES, tune_probe
 from unskew.learn.recipes import Recipe, check_probe_recipe
@@ -46,7 +46,7 @@ from unskew.learn.training_data import (
     measure_scale,
     row_blocks,
 )
-from unskew.learn.training_loop import TrainingLoop, TrainingRun, judge_rows
+from unskew.learn.training_loop import TrainingLoop, TrainingRun
 from unskew.learn.ways import WAYS_OF_PROBE, check_way
 
 __all__ = [

@@ -23,7 +23,7 @@ from unskew.errors import ConfigError, DataError, did_you_mean, missing_extra
 from unskew.files.atomic import written_whole
 from unskew.files.plain_json import write_json
 from unskew.learn.logit_calibration import LogitCalibration
-from unskew.learn.presets import DEVICES, TrainSettings
+from unskew.learn.presets import DEVICES, TrainSettings, settings_dict, settings_from_file
 from unskew.learn.training_data import row_blocks
 from unskew.learn.ways import WayChoice
 from unskew.records import Floats
@@ -77,7 +77,7 @@ CHECKPOINT, MODEL, SETTINGS, LOGS = "checkpoint.pt", "model.pt", "settings.json"
 # Changes when files of an older version can no longer be read.
 _FORMAT = 2
 # A run may go on elsewhere: then the last bits may differ, and nothing else.
-_MAY_DIFFER = ("device", "devices")
+_MAY_DIFFER = ("device", "devices", "logger", "logger_options")
 
 
 def prepare_folder(folder: Path, *, resume: bool, force: bool) -> None:
@@ -172,7 +172,7 @@ def refuse_other_run(
     path: Path,
 ) -> None:
     """Refuse to resume a run with other settings or data than it began with, and name them."""
-    there = state["settings"]
+    there = settings_dict(settings_from_file(state["settings"]))
     differing = [
         f"{name} ({there.get(name)!r} there, {settings.get(name)!r} now)"
         for name in sorted(set(there) | set(settings))
@@ -321,12 +321,26 @@ def found_device(device: str) -> str:
 
 
 def new_network(
-    settings: TrainSettings, shape: tuple[int, ...], n_classes: int, mean: Floats, divisor: Floats
+    settings: TrainSettings,
+    shape: tuple[int, ...],
+    n_classes: int,
+    mean: Floats | None = None,
+    divisor: Floats | None = None,
 ) -> Any:
-    """Make the network that the settings name, for rows of ``shape``, before training."""
+    """Make the network that the settings name, for rows of ``shape``, before training.
+
+    Without ``mean`` and ``divisor`` its inputs are scaled as it was pretrained.
+    """
     from unskew.learn.model_zoo import make_network
 
-    network = make_network(settings.model, shape, n_classes, mean, divisor)
+    network = make_network(
+        settings.model,
+        shape,
+        n_classes,
+        mean,
+        divisor,
+        pretrained=settings.normalization == "model",
+    )
     return network.double() if settings.precision == "64-true" else network
 
 
@@ -384,7 +398,7 @@ def load_trained(folder: str | os.PathLike[str]) -> TrainedModel:
     except ModuleNotFoundError as error:
         raise missing_extra("torch", "a trained model", error) from None
     state = load_state(path)
-    settings = TrainSettings(**state["settings"])
+    settings = settings_from_file(state["settings"])
     shape, classes = tuple(state["shape"]), tuple(state["classes"])
     width = shape[-1]
     with torch.random.fork_rng([]):

@@ -22,6 +22,8 @@ from unskew.records import Floats, Ints
 if TYPE_CHECKING:
     import torch
 
+    from unskew.learn.presets import TrainSettings
+
 # Numbers in a block of rows that is looked at at once: a thousand images of 32 × 32 pixels, fewer
 # of larger ones.
 _BLOCK = 1000 * 32 * 32 * 3
@@ -272,6 +274,22 @@ def measure_scale(data: TrainingData, scaling: Scaling) -> tuple[Floats, Floats]
     if scaling == "fourth_root" and varies.any():
         divisor *= np.sqrt(deviation[varies].mean())
     return first, np.where(varies, divisor, np.inf)
+
+
+def scale_inputs(
+    data: TrainingData, settings: TrainSettings
+) -> tuple[Floats | None, Floats | None]:
+    """Return mean and divisor of the inputs; None: what the network was pretrained with."""
+    mean, divisor = (
+        None if value is None or not data.holds_images else 255 * np.array(value)
+        for value in (settings.mean, settings.std)
+    )
+    if (settings.normalization == "model" and data.holds_images) or not (
+        mean is None or divisor is None
+    ):
+        return mean, divisor
+    measured = measure_scale(data, settings.scaling)
+    return measured[0] if mean is None else mean, measured[1] if divisor is None else divisor
 
 
 def rows_at_once(shape: tuple[int, ...]) -> int:

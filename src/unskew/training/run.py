@@ -226,14 +226,13 @@ def _start_record(
 def _try_network(settings: TrainSettings, training: TrainingInputs, names: Sequence[str]) -> None:
     """Refuse, before anything is weighed, a network that cannot be made or has other outputs."""
     from unskew.learn.last_layer import need_last_layer
-    from unskew.learn.model_zoo import make_network
+    from unskew.learn.trained_model import new_network
 
     shape: tuple[int, ...] = training.X.shape[1:]
     n_classes = len(training.classes)
-    network = make_network(
-        settings.model, shape, n_classes, np.zeros(shape[-1]), np.ones(shape[-1])
-    )
+    network = new_network(settings, shape, n_classes)
     refitting = ["way 'head'"] if settings.way == "head" else []
+    refitting += ["head_share"] if settings.head_epochs else []
     refitting += [name for name in names if name == "classifier_retraining"]
     for what in refitting if settings.model != "probe" else ():
         need_last_layer(network, settings.model, shape, n_classes, what)
