@@ -117,10 +117,7 @@ def test_the_articles_milestones_scale_with_the_epochs() -> None:
             learning_rate_at("steps", 0.1, epoch, epochs, epochs, settings.milestones)
             for epoch in range(epochs)
         ]
-        steps = [first, second - first, epochs - second]
-        expected = [
-            rate for rate, count in zip((0.1, 0.01, 0.001), steps, strict=True) for _ in range(count)
-        ]
+        expected = [0.1] * first + [0.01] * (second - first) + [0.001] * (epochs - second)
         assert rates == pytest.approx(expected)
 
 

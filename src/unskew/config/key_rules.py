@@ -62,16 +62,14 @@ ColumnRule = Annotated[Text | dict[Text, Text], AfterValidator(_check_file_name_
 SplitRule = Annotated[Text | dict[Text, Text], AfterValidator(_check_split_rule)]
 
 
-_OF_PIXELS = ("size", "resize")
+_OF_PIXELS = (
+    *("size", "resize", "memory", "normalization", "mean", "std"),
+    *("augment", "crop", "smallest_crop", "pad", "flip", "jitter", "cutout"),
+)
 _OF_EPOCHS = (
-    "epochs",
-    "batch",
-    "learning_rate",
-    "weighting",
-    "cutout",
-    "patience",
-    "devices",
-    "precision",
+    *("epochs", "batch", "weighting", "patience", "devices", "precision"),
+    *("optimizer", "learning_rate", "schedule", "warmup", "milestones", "momentum"),
+    *("weight_decay", "label_smoothing", "head_share", "backbone_rate", "update_batch_norm"),
 )
 _OF_PROBE = ("ridge",)
 _GOES_WITH = {

@@ -28,6 +28,8 @@
   fits.
 - ``probe_grid``: `tune_probe`: probes on one grid of dials and ridges, cross-fitted, calibrated,
   chosen from.
+- ``processes``: where a training runs: one process, several that it starts, or several that
+  torchrun started.
 - ``recipes``: `Recipe`: what a baseline does besides its weights, as the trainer needs it.
 - ``sampler``: `WeightedSampler`: weighted sampling for torch's DataLoader, also in distributed
   training.
@@ -43,6 +45,8 @@
   atomically, read without running code.
 - ``training_data``: `TrainingData`: images or features, labels and weights, checked; batches of
   them on the device.
+- ``training_logs``: the measures of each epoch: to a logger of Lightning by name, and as one plain
+  line.
 - ``training_loop``: the training of a network: one epoch after the other, each judged, saved and
   logged.
 - ``ways``: which way to learn from the weights: candidates judged on held-out images, and the

@@ -76,9 +76,7 @@ def draw_changes(
     return changes
 
 
-def _windows(
-    uniform_b4: torch.Tensor, shape: tuple[int, ...], smallest: float
-) -> torch.Tensor:
+def _windows(uniform_b4: torch.Tensor, shape: tuple[int, ...], smallest: float) -> torch.Tensor:
     """Turn uniform numbers into windows inside the image."""
     import torch
 

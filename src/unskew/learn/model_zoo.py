@@ -15,7 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from unskew.errors import ConfigError, did_you_mean
-from unskew.learn.architectures.backbone import add_head, load_packaged, own_scale
+from unskew.learn.architectures.backbone import (
+    USUAL_SIDE,
+    add_head,
+    load_packaged,
+    own_scale,
+    own_settings,
+)
 from unskew.learn.architectures.fast_network import SMALLEST_SIDE, FastNetwork
 from unskew.learn.architectures.resnet import ResNet
 from unskew.learn.presets import PACKAGED
@@ -126,6 +132,17 @@ def make_network(
         # After the trial, which gives lazy layers their parameters.
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return scaled
+
+
+def pretrained_side(model: str) -> int:
+    """Return the side of the images, in pixels, that a pretrained network was trained with.
+
+    It is that of ``input_size`` = (3, h, w) in its ``pretrained_cfg``, else 224.
+    """
+    if ":" not in model:
+        return USUAL_SIDE
+    known = own_settings(_call_factory(model, 2)).get("input_size", (3, USUAL_SIDE, USUAL_SIDE))
+    return int(known[-1])
 
 
 def _scale(

@@ -38,8 +38,9 @@ class TrainingData:
 
     Attributes
     ----------
-    X : (n, h, w, 3) uint8 images, an array or a memmap (then read by batch); or (n, d) float32
-        features.
+    X : (n, h, w, 3) uint8 images: an array, a memmap, or anything with ``shape``, ``dtype``,
+        ``ndim``, ``nbytes``, ``len`` and ``X[rows]``, whose rows are then read by batch; or (n, d)
+        float32 features.
     label : (n,) code of each row's class, an index into ``classes``.
     classes : the M classes as text.
     weight : (n,) sample weights; not negative, not all zero. Their scale does not matter; rows of
@@ -113,7 +114,7 @@ class TrainingData:
             # for.
             if isinstance(X, PickedRows):
                 X = cast(npt.NDArray[Any], PickedRows(X.X, X.rows[rows]))
-            elif isinstance(X, np.memmap):
+            elif isinstance(X, np.memmap) or not isinstance(X, np.ndarray):
                 X = cast(npt.NDArray[Any], PickedRows(X, rows))
             else:
                 X = X[rows]
@@ -420,7 +421,9 @@ class DeviceRows:
         where = torch.from_numpy(np.ascontiguousarray(rows)).to(self.device)
         if self._held is not None:
             return self._held[where], self._label[where]
-        return torch.from_numpy(np.array(self.data.X[rows])).to(self.device), self._label[where]
+        # Numbers of rows make a copy, whatever X is.
+        images = np.ascontiguousarray(self.data.X[rows])
+        return torch.from_numpy(images).to(self.device), self._label[where]
 
     def weight(self, rows: Ints) -> torch.Tensor:
         """Return the weights of these rows."""

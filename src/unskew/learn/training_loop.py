@@ -31,7 +31,6 @@ from unskew.learn.sampling_schemes import plan_draws
 from unskew.learn.trained_model import (
     CHECKPOINT,
     LOGS,
-    TrainingLogs,
     fill_network,
     load_state,
     new_network,
@@ -39,6 +38,7 @@ from unskew.learn.trained_model import (
     save_state,
 )
 from unskew.learn.training_data import DeviceRows, TrainingData, scale_inputs
+from unskew.learn.training_logs import TrainingLogs, describe_epoch
 from unskew.learn.ways import START
 from unskew.records import Floats, Ints
 
@@ -55,7 +55,10 @@ _LOOK = 50
 
 @dataclass(frozen=True, eq=False)
 class TrainingRun:
-    """What every process of a training knows; ``head``: what the last layer is refitted on."""
+    """What every process of a training knows.
+
+    ``head``: what the last layer is refitted on; ``report``: is called with a line for each epoch.
+    """
 
     data: TrainingData
     settings: TrainSettings
@@ -66,6 +69,7 @@ class TrainingRun:
     logs: bool
     recipe: Recipe | None = None
     head: TrainingData | None = None
+    report: Callable[[str], None] | None = None
 
     @property
     def judged(self) -> dict[str, TrainingData]:
@@ -210,7 +214,7 @@ class TrainingLoop:
         """Train the epochs that are left, then save the model."""
         first, settings = self.fabric.global_rank == 0, self.settings
         logs = TrainingLogs(
-            self.run.folder / LOGS if self.run.logs and first else None, self.history
+            self.run.folder / LOGS if self.run.logs and first else None, self.history, settings
         )
         left = (settings.epochs - len(self.history)) * self.n_steps * self.batch
         with (
@@ -256,12 +260,10 @@ class TrainingLoop:
                 for name, value in self.network.state_dict().items()
             }
         if self.fabric.global_rank == 0:
-            logger.info(
-                "epoch %d of %d: %s",
-                epoch + 1,
-                self.settings.epochs,
-                ", ".join(f"{key} {value:.4g}" for key, value in row.items()),
-            )
+            line = describe_epoch(row, self.settings.epochs)
+            logger.info("%s", line)
+            if self.run.report is not None:
+                self.run.report(line)
         self._save()
 
     def _train(self, epoch: int, advance: Callable[[int], None]) -> float:
@@ -381,10 +383,11 @@ class TrainingLoop:
         self.fabric.barrier()
 
     def _take_up(self, path: Path) -> None:
-        """Continue from a checkpoint, if there is one."""
-        if not path.exists():
+        """Continue from a checkpoint, if there is one; other processes need not see its file."""
+        first = self.fabric.global_rank == 0
+        state = self.fabric.broadcast(load_state(path) if first and path.exists() else None)
+        if state is None:
             return
-        state = load_state(path)
         fill_network(self.network, state["network"], self.settings.model, path)
         try:
             self.inner_optimizer.load_state_dict(state["optimizer"])

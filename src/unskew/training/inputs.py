@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -38,8 +37,10 @@ _TRAIN, _TEST = ("train", "training"), ("test", "testing")
 _VALIDATION = ("validation", "valid", "val", "dev", "development", "eval", "evaluation")
 # Keys of [learn] that say what is trained on, and what is compared; all others are settings of the
 # training itself.
-_NOT_OF_TRAINING = ("preset", "size", "resize", "validation", "arms", "by")
+_NOT_OF_TRAINING = ("preset", "size", "resize", "validation", "arms", "by", "memory")
 
+# Of the squares, in pixels: of small networks, and most on a processor.
+_SIDE, _SIDE_ON_CPU = 32, 128
 # Of the preset "fast" on 50,000 images: batch, epochs, and the steps that these make.
 _BATCH, _EPOCHS, _STEPS, _MOST_EPOCHS = 512, 4, 388, 40
 
@@ -93,9 +94,9 @@ class TrainingInputs:
     @property
     def preprocessing(self) -> dict[str, Any]:
         """Return how other images become what the model takes, as plain values."""
-        learn = self.inputs.config.learn
         if not self.columns:
-            return {"kind": "images", "size": learn.size, "resize": learn.resize}
+            resize = self.inputs.config.learn.resize
+            return {"kind": "images", "size": int(self.X.shape[1]), "resize": resize}
         return {
             "kind": "features",
             "columns": list(self.columns),
@@ -135,7 +136,7 @@ def check_learn(config: RunConfig) -> None:
         raise ConfigError(
             f"learn.model = {learn.model!r} does not go with the preset {learn.preset!r}: a probe "
             "is trained on features "
-            '(preset = "probe"), a network on pixels (preset = "fast" or "article").',
+            '(preset = "probe"), a network on pixels (preset = "fast", "finetune" or "article").',
             key="learn.model",
             value=learn.model,
         )
@@ -158,14 +159,33 @@ def _squares(
 
     return square_images(
         pool,
-        config.learn.size,
+        image_side(config),
         config.learn.resize,
+        memory=config.learn.memory,
         cache=usable_cache(config.cache),
         jobs=config.engine.jobs,
         tolerance=config.sources.tolerance,
         max_pixels=config.sources.max_pixels,
         progress=progress,
     )
+
+
+def image_side(config: RunConfig) -> int:
+    """Return the side of the squares: that of [learn], or the preset's.
+
+    A pretrained network has the side that it was trained with, on a processor at most 128 pixels.
+    """
+    learn = config.learn
+    if learn.size is not None:
+        return learn.size
+    if learn.preset != "finetune":
+        return _SIDE
+    from unskew.learn.model_zoo import pretrained_side
+    from unskew.learn.presets import PACKAGED
+    from unskew.learn.trained_model import found_device
+
+    side = pretrained_side(learn.model or PACKAGED)
+    return side if found_device(learn.device or "auto") == "cuda" else min(side, _SIDE_ON_CPU)
 
 
 def _with_validation(inputs: Inputs, out: Path) -> Inputs:
@@ -252,7 +272,6 @@ def _for_few_images(n: int, options: Mapping[str, Any]) -> dict[str, Any]:
 DEBIASED, NAIVE, GIVEN = "debiased", "naive", "given"
 ARMS = (DEBIASED, *BASELINES)
 OF_NETWORKS = ("deferred_weighting", "vs_loss")
-_BLOCK = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -397,16 +416,10 @@ def read_given_weights(training: TrainingInputs, path: str | PathLike[str]) -> F
 
 
 def take_training_rows(X: npt.NDArray[Any], rows: Ints) -> npt.NDArray[Any]:
-    """Return X[rows]; rows of an array mapped from a file are mapped from a temporary file."""
-    if not isinstance(X, np.memmap):
-        return X[rows]
-    with tempfile.TemporaryFile(prefix="unskew-") as file:
-        taken: npt.NDArray[Any] = np.memmap(
-            file, dtype=X.dtype, mode="w+", shape=(rows.size, *X.shape[1:])
-        )
-    for start in range(0, rows.size, _BLOCK):
-        taken[start : start + _BLOCK] = X[rows[start : start + _BLOCK]]
-    return taken
+    """Return X[rows], each row copied when it is needed: there may be no memory for all twice."""
+    from unskew.learn.training_data import PickedRows
+
+    return cast(npt.NDArray[Any], PickedRows(X, rows)) if X.ndim == 4 else X[rows]
 
 
 def gather_training_data(training: TrainingInputs, arm: TrainingArm) -> TrainingData:
