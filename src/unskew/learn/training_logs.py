@@ -6,6 +6,7 @@ import importlib
 import inspect
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -103,8 +104,9 @@ def _make_logger(folder: Path, settings: TrainSettings) -> Any:
         options |= {name: folder.parent.name for name in ("run_name", "name") if name in taken}
     try:
         logger = kind(**{**options, **settings.logger_options})
-        if not usual and hasattr(logger, "log_hyperparams"):
-            logger.log_hyperparams(settings_dict(settings))
+        if not usual:
+            with suppress(AttributeError, NotImplementedError):  # some loggers take measures only
+                logger.log_hyperparams(settings_dict(settings))
     except ModuleNotFoundError as error:
         # Lightning's message names the package where the error does not.
         raise _missing(settings.logger, error.name or str(error)) from None

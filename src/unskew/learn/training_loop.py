@@ -234,7 +234,11 @@ class TrainingLoop:
                     "epoch": self._best(),
                     "history": self.history,
                     **finish_network(
-                        self.network, self.kept, self.run, self.judged, self.last_layer
+                        self.network,
+                        self.kept,
+                        self.run,
+                        self.judged,
+                        self.last_layer if self.run.refits else None,
                     ),
                 },
             )
