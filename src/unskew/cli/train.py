@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -230,14 +230,17 @@ def train_network(
     """
     from unskew.cli import terminal
     from unskew.learn.processes import follow_trainings, follows, leading
-    from unskew.runs.inputs import load_config
+    from unskew.runs.inputs import find_user_modules, load_config
     from unskew.training.run import override_learn, prepare_training, run_training
 
     console, bar = terminal.open_console(quiet or as_json), shows_progress(quiet, as_json)
     if follows():
+        # The module of a network may be in the folder of the configuration.
+        find_user_modules(load_config(configuration))
         follow_trainings()
         return DONE
-    learn = {"preset": preset, "model": model, "size": size, "epochs": epochs, "way": way}
+    learn: dict[str, Any] = {}
+    learn |= {"preset": preset, "model": model, "size": size, "epochs": epochs, "way": way}
     learn |= {"batch": batch, "optimizer": optimizer, "learning_rate": learning_rate}
     learn |= {"schedule": schedule, "warmup": warmup, "milestones": milestones or None}
     learn |= {"momentum": momentum, "weight_decay": weight_decay, "head_share": head_share}

@@ -57,7 +57,7 @@ class RowFile:
 
     @property
     def nbytes(self) -> int:
-        return math.prod(self.shape) * self.dtype.itemsize
+        return int(math.prod(self.shape) * self.dtype.itemsize)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -68,7 +68,7 @@ class RowFile:
         rows = np.empty((numbers.size, *self.shape[1:]), dtype=self.dtype)
         for at, first, count in _runs(np.atleast_1d(numbers)):
             self._file.seek(first * self._row_bytes)
-            part = memoryview(rows[at : at + count]).cast("B")
+            part = rows[at : at + count].data.cast("B")
             while len(part):
                 n_read = self._file.readinto(part)
                 if not n_read:
@@ -83,7 +83,7 @@ class RowFile:
         values = values.reshape(numbers.size, *self.shape[1:])
         for at, first, count in _runs(numbers):
             self._file.seek(first * self._row_bytes)
-            part = memoryview(values[at : at + count]).cast("B")
+            part = values[at : at + count].data.cast("B")
             while len(part):
                 part = part[self._file.write(part) :]
 
@@ -97,7 +97,7 @@ class RowFile:
 
     @property
     def _row_bytes(self) -> int:
-        return math.prod(self.shape[1:]) * self.dtype.itemsize
+        return int(math.prod(self.shape[1:]) * self.dtype.itemsize)
 
     def __getstate__(self) -> dict[str, Any]:
         number = self._file.fileno()

@@ -34,7 +34,11 @@ class Changes(NamedTuple):
 
     def take(self, part: slice) -> Changes:
         """Return those of some of the images: one process' share of a batch."""
-        return Changes(*(None if values is None else values[part] for values in self))
+        taken = {
+            name: None if values is None else values[part]
+            for name, values in self._asdict().items()
+        }
+        return self._replace(**taken)
 
 
 def draw_changes(

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from unskew.errors import ConfigError
+from unskew.errors import ConfigError, UnskewError
 from unskew.learn.presets import TrainSettings
 
 # How long a process waits for the others: the leading one may read and weigh images for hours.
@@ -67,13 +67,14 @@ def _broadcast(value: Any) -> Any:
 
 @contextmanager
 def leading() -> Iterator[None]:
-    """Lead the processes that follow, if there are any, and release them at the end."""
-    try:
-        yield
-    finally:
-        if outside_processes()[1] > 1:
-            send_training(NextTraining(is_last=True))
-            _end_group()
+    """Lead the processes that follow, if there are any, and release them at the end.
+
+    An error ends this process, and torchrun then ends the others.
+    """
+    yield
+    if outside_processes()[1] > 1:
+        send_training(NextTraining(is_last=True))
+        _end_group()
 
 
 def _end_group() -> None:
@@ -84,11 +85,15 @@ def _end_group() -> None:
 
 
 def follow_trainings() -> None:
-    """Take part in every training that the leading process sends, until it ends."""
+    """Take part in every training that the leading process sends, until it ends.
+
+    That process shows the error of a training.
+    """
     from unskew.learn.train import take_part
 
     while not (training := receive_training()).is_last:
-        take_part(training)
+        with suppress(UnskewError):
+            take_part(training)
     _end_group()
 
 
@@ -127,7 +132,7 @@ def start_fabric(settings: TrainSettings) -> Any:
 
 
 def _strategy(settings: TrainSettings, *, is_outside: bool, n_processes: int) -> Any:
-    from lightning.fabric.strategies import DDPStrategy
+    from lightning.fabric.strategies.ddp import DDPStrategy
 
     if n_processes == 1:
         return "auto"

@@ -112,8 +112,8 @@ def _make_logger(folder: Path, settings: TrainSettings) -> Any:
         raise _missing(settings.logger, error.name or str(error)) from None
     except (TypeError, ValueError) as error:
         raise ConfigError(
-            f"logger {settings.logger!r} cannot be made with {options | settings.logger_options}: "
-            f"{error}",
+            f"logger {settings.logger!r} cannot be made with "
+            f"{options | dict(settings.logger_options)}: {error}",
             option="logger_options",
             value=dict(settings.logger_options),
         ) from error

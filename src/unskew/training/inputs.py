@@ -419,7 +419,8 @@ def take_training_rows(X: npt.NDArray[Any], rows: Ints) -> npt.NDArray[Any]:
     """Return X[rows], each row copied when it is needed: there may be no memory for all twice."""
     from unskew.learn.training_data import PickedRows
 
-    return cast(npt.NDArray[Any], PickedRows(X, rows)) if X.ndim == 4 else X[rows]
+    is_large = X.ndim == 4 or isinstance(X, np.memmap)
+    return cast(npt.NDArray[Any], PickedRows(X, rows)) if is_large else X[rows]
 
 
 def gather_training_data(training: TrainingInputs, arm: TrainingArm) -> TrainingData:
