@@ -21,7 +21,7 @@ from unskew.errors import ConfigError
 from unskew.sources.roles import read_rule
 
 if TYPE_CHECKING:
-    from unskew.config.sections import LearnSection
+    from unskew.config.learn_section import LearnSection
 
 
 class Section(BaseModel):
@@ -84,7 +84,7 @@ def unread_keys(learn: Mapping[str, Any]) -> dict[str, str]:
 
     Keys with their default value are ignored, because resolved settings contain every default.
     """
-    from unskew.config.sections import LearnSection
+    from unskew.config.learn_section import LearnSection
 
     model = learn.get("model")
     preset = learn.get("preset", LearnSection.model_fields["preset"].default)
