@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     import torch
@@ -34,7 +34,7 @@ class Changes(NamedTuple):
 
     def take(self, part: slice) -> Changes:
         """Return those of some of the images: one process' share of a batch."""
-        taken = {
+        taken: dict[str, Any] = {
             name: None if values is None else values[part]
             for name, values in self._asdict().items()
         }
