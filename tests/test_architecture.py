@@ -44,6 +44,7 @@ SIDEWAYS = {
     "splits": {"target", "records"},
     "bias": {"solve", "learn"},
     "weigh": {"solve"},
+    "learn": {"represent"},  # its packaged network
     "report": {"report/summary", "report/page"},
     "report/page": {"report/summary"},
     "choosing": {"debiasing"},
@@ -77,7 +78,10 @@ LOADS_HEAVY = {
     "estimators/debiased.py": {"sklearn"},
     **{
         f"learn/{name}.py": {"torch"}
-        for name in ("sampler", "loss", "model_zoo", "resnet", "fast_network", "last_layer")
+        for name in (
+            *("sampler", "loss", "model_zoo", "last_layer"),
+            *(f"architectures/{file}" for file in ("backbone", "resnet", "fast_network")),
+        )
     },
 }
 LONGEST_FILE = 450

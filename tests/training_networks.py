@@ -115,3 +115,30 @@ def whole_numbers(n_classes: int) -> nn.Module:
 
 
 NUMBER = 7
+
+
+def pretrained_features() -> nn.Module:
+    """A network without a last layer, with settings of its own as timm's have them."""
+    with torch.random.fork_rng([]):
+        torch.manual_seed(5)
+        network = nn.Sequential(
+            nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten()
+        )
+    network.pretrained_cfg = {
+        "mean": (0.1, 0.2, 0.3),
+        "std": (0.5, 0.5, 0.5),
+        "input_size": (3, 6, 6),
+    }
+    return network
+
+
+def pretrained_maps() -> nn.Module:
+    """The same that gives maps, and says nothing about its inputs."""
+    with torch.random.fork_rng([]):
+        torch.manual_seed(5)
+        return nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU())
+
+
+def pretrained_linear(n_classes: int) -> nn.Module:
+    """Two linear layers, of which the last is trained first."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(108, 4), nn.Tanh(), nn.Linear(4, n_classes))

@@ -4,7 +4,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from unskew.config.key_rules import ColumnRule, Share, SplitRule, Text, learn_problems, unread_keys
-from unskew.config.sections import LearnSection
+from unskew.config.learn_section import LearnSection
 
 
 @pytest.mark.parametrize(

@@ -461,7 +461,7 @@ MISTAKES = {
         run(learn=['preset = "quick"']),
         4,
         "learn.preset",
-        ['"fast", "article" or "probe"', "quick"],
+        ['"fast", "finetune", "article" or "probe"', "quick"],
     ),
     "no epochs": (run(learn=["epochs = 0"]), 4, "learn.epochs", ["above 0", "got 0"]),
     "epochs of a probe": (

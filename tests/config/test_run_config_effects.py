@@ -50,7 +50,9 @@ def test_settings_without_an_effect_are_left_out(folder):
     assert other.sources.tolerance == 0.5
     # [learn] is there now, with defaults and nothing else.
     learn = {
-        key: value for key, value in other.learn.settings().items() if key not in ("device", "by")
+        key: value
+        for key, value in other.learn.settings().items()
+        if key not in ("device", "by", "memory")
     }
     assert effective(other) == effective(config) | {"learn": learn}
     for sections in (FORECAST_SECTIONS, ("sources", "represent", "engine")):

@@ -36,7 +36,7 @@ def _options(command: str) -> set[str]:
         name
         for option in COMMANDS[command].params
         if option.param_type_name == "option"
-        for name in option.opts
+        for name in (*option.opts, *option.secondary_opts)
     } - EVERYWHERE
 
 

@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
-from unskew.learn.augment import augment_images, crop_and_flip, cut_out, draw_changes  # noqa: E402
+from unskew.learn.augment import (  # noqa: E402
+    augment_images,
+    crop_and_flip,
+    cut_out,
+    draw_changes,
+    recolour,
+    resize_windows,
+)
 
 FILL = np.array([7, 8, 9], dtype=np.uint8)
 
@@ -82,8 +89,8 @@ def test_changes_come_from_the_generator_alone_and_reach_every_value() -> None:
     first, again = (
         draw_changes(4000, (5, 7), torch.Generator().manual_seed(3), pad=2) for _ in range(2)
     )
-    assert all(torch.equal(*pair) for pair in zip(first, again, strict=True))
-    assert [values.unique().tolist() for values in first] == [[-2, -1, 0, 1, 2]] * 2 + [
+    assert all(torch.equal(*pair) for pair in zip(first[:5], again[:5], strict=True))
+    assert [values.unique().tolist() for values in first[:5]] == [[-2, -1, 0, 1, 2]] * 2 + [
         [False, True],
         list(range(5)),
         list(range(7)),
@@ -111,3 +118,61 @@ def test_the_images_themselves_stay_as_they_are() -> None:
         images, draw_changes(4, (6, 6), torch.Generator(), pad=1), cutout=3, padding="zeros"
     )
     assert torch.equal(images, before)
+
+
+def test_the_whole_window_is_the_image_and_a_flip_mirrors_it() -> None:
+    images = torch.from_numpy(_images(2, 6, 5))
+    whole = torch.tensor([[0.0, 0.0, 1.0, 1.0]] * 2)
+    found = resize_windows(images, whole, torch.tensor([False, True]))
+    # Positions are rounded to float32.
+    assert torch.allclose(found[0], images[0].float(), atol=1e-3)
+    assert torch.allclose(found[1], images[1].flip(1).float(), atol=1e-3)
+
+
+def test_a_window_of_a_gradient_is_enlarged_linearly() -> None:
+    """Pixel centres of the result, as shares: top + height · (y + ½)/h; values are linear there."""
+    ramp = torch.arange(8.0)[None, :, None, None].expand(1, 8, 8, 3) * 20
+    found = resize_windows(
+        ramp.to(torch.uint8), torch.tensor([[0.25, 0.25, 0.5, 0.5]]), torch.tensor([False])
+    )
+    centres = (0.25 + 0.5 * (torch.arange(8) + 0.5) / 8) * 8 - 0.5
+    assert torch.allclose(found[0, :, 3, 0], 20 * centres, atol=1e-3)
+
+
+def test_windows_are_inside_with_the_area_and_the_aspect_ratio_asked_for() -> None:
+    changes = draw_changes(
+        4000, (12, 9), torch.Generator().manual_seed(0), pad=0, smallest_crop=0.3, jitter=0.2
+    )
+    top, left, height, width = changes.window.unbind(1)
+    assert (top >= 0).all()
+    assert (left >= 0).all()
+    # Shares are rounded to float32.
+    assert (top + height <= 1 + 1e-6).all()
+    assert (left + width <= 1 + 1e-6).all()
+    free = (height < 1) & (width < 1)
+    area, aspect = (height * width)[free], (width * 9 / (height * 12))[free]
+    assert area.min() >= 0.3 - 1e-6
+    assert (aspect.min(), aspect.max()) == (
+        pytest.approx(3 / 4, abs=0.01),
+        pytest.approx(4 / 3, abs=0.01),
+    )
+    assert changes.colour.min() >= 0.8
+    assert changes.colour.max() <= 1.2
+    assert changes.take(slice(1, None, 2)).window.shape == (2000, 4)
+
+
+def test_factors_of_one_change_no_colour_and_others_do_what_they_say() -> None:
+    images = torch.from_numpy(_images(3, 4, 4))
+    same = recolour(images, torch.ones(3, 3))
+    assert torch.allclose(same, images.float(), atol=1e-3)
+    grey = recolour(images[:1], torch.tensor([[1.0, 1.0, 0.0]]))
+    assert torch.allclose(grey[..., 0], grey[..., 2], atol=1e-3)
+    flat = recolour(images[:1], torch.tensor([[1.0, 0.0, 0.0]]))
+    assert float(flat.std()) < 1e-3
+    dark = recolour(images[:1], torch.tensor([[0.5, 1.0, 1.0]]))
+    assert torch.allclose(dark, images[:1] / 2, atol=1e-3)
+
+
+def test_no_flip_mirrors_nothing() -> None:
+    changes = draw_changes(50, (6, 5), torch.Generator().manual_seed(0), pad=0, flip=False)
+    assert not changes.flip.any()

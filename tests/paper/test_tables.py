@@ -454,7 +454,7 @@ def test_the_recipe_of_the_article_is_what_is_trained() -> None:
         "resnet56",
         205,
         128,
-        [103, 154],
+        [0.5, 0.75],
     )
 
 

@@ -15,6 +15,7 @@ from run_data import error_of
 from training_runs import FEW
 from unskew import ConfigError, Pool, Target
 from unskew.cli.app import run_command
+from unskew.learn.training_data import PickedRows
 from unskew.training.inputs import (
     Splits,
     TrainingInputs,
@@ -32,8 +33,9 @@ def test_rows_of_a_mapped_array_are_mapped_again(tmp_path: Path) -> None:
     X = np.memmap(tmp_path / "x", dtype=np.uint8, mode="w+", shape=(9000, 2))
     X[:] = np.arange(18000, dtype=np.uint64).reshape(9000, 2).astype(np.uint8)
     rows = np.arange(0, 9000, 2)[::-1]
-    assert isinstance(take_training_rows(X, rows), np.memmap)
-    assert np.array_equal(take_training_rows(X, rows), np.asarray(X)[rows])
+    taken = take_training_rows(X, rows)
+    assert isinstance(taken, PickedRows)
+    assert np.array_equal(taken[:], np.asarray(X)[rows])
 
 
 def test_arms_by_name() -> None:

@@ -165,7 +165,7 @@ def test_what_cannot_be_trained_is_refused_before_the_work(
         ("--model", "ownnet:small"): ["2 classes", "(2, 7)"],
         ("--model", "nonet:small"): ["nonet"],
         ("--model", "probe"): ["probe", "fast"],
-        ("--preset", "quick"): ['"fast", "article" or "probe"'],
+        ("--preset", "quick"): ['"fast", "finetune", "article" or "probe"'],
         ("--arm", "naiv"): ["'naiv'", "'naive'"],
         ("--preset", "probe"): ["represent.features", "size, epochs, batch"],
         ("--preset", "probe", "--epochs", "3"): ["--epochs", "network"],

@@ -31,6 +31,14 @@ def open_console(quiet: bool = False) -> Console:
     return console if console.is_terminal else Console(highlight=False, width=140, quiet=quiet)
 
 
+def print_at_once(line: str) -> None:
+    """Print a plain line that a pipe or a log file shows at once."""
+    import sys
+
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
 def print_table(
     console: Console,
     title: str,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -51,7 +51,7 @@ WeightsTable = Annotated[
 ]
 Preset = Annotated[
     str | None,
-    typer.Option("--preset", help="fast, article or probe; overrides \\[learn] preset."),
+    typer.Option("--preset", help="fast, finetune, article or probe; overrides \\[learn] preset."),
 ]
 Model = Annotated[
     str | None,
@@ -85,6 +85,112 @@ Seeds = Annotated[
         "--seeds", help="Train every arm with so many seeds: means and spreads; \\[learn] seeds."
     ),
 ]
+# Each overrides its key of [learn].
+_HOW, _CHANGES = "How a network is trained", "Augmentation"
+Batch = Annotated[
+    int | None,
+    typer.Option("--batch", help="Images in a step.", rich_help_panel=_HOW),
+]
+OptimizerName = Annotated[
+    str | None,
+    typer.Option("--optimizer", help="sgd or adamw.", rich_help_panel=_HOW),
+]
+Rate = Annotated[
+    float | None,
+    typer.Option("--learning-rate", help="Its largest value.", rich_help_panel=_HOW),
+]
+ScheduleName = Annotated[
+    str | None,
+    typer.Option("--schedule", help="one_cycle, cosine, steps or constant.", rich_help_panel=_HOW),
+]
+Warmup = Annotated[
+    float | None,
+    typer.Option(
+        "--warmup", help="Share of the steps that the rate rises for.", rich_help_panel=_HOW
+    ),
+]
+Milestones = Annotated[
+    list[float] | None,
+    typer.Option(
+        "--milestone",
+        help="Where steps divides the rate, as a share of the epochs; repeatable.",
+        rich_help_panel=_HOW,
+    ),
+]
+Momentum = Annotated[
+    float | None,
+    typer.Option("--momentum", help="Of the optimiser.", rich_help_panel=_HOW),
+]
+Decay = Annotated[
+    float | None,
+    typer.Option("--weight-decay", help="Of the optimiser.", rich_help_panel=_HOW),
+]
+HeadShare = Annotated[
+    float | None,
+    typer.Option(
+        "--head-share",
+        help="Share of the epochs, the first, that train the last layer only.",
+        rich_help_panel=_HOW,
+    ),
+]
+BatchNorm = Annotated[
+    bool | None,
+    typer.Option(
+        "--update-batch-norm/--keep-batch-norm",
+        help="Estimate batch normalisation after each epoch on images drawn by weight, or not.",
+        rich_help_panel=_HOW,
+    ),
+]
+Precision = Annotated[
+    str | None,
+    typer.Option(
+        "--precision", help="auto, 32-true, bf16-mixed or 16-mixed.", rich_help_panel=_HOW
+    ),
+]
+Memory = Annotated[
+    int | None,
+    typer.Option(
+        "--memory",
+        help="Megabytes of pixels that are held; more are read as needed.",
+        rich_help_panel=_HOW,
+    ),
+]
+LoggerName = Annotated[
+    str | None,
+    typer.Option(
+        "--logger", help="tensorboard, csv, mlflow, wandb, none, or a class.", rich_help_panel=_HOW
+    ),
+]
+Augment = Annotated[
+    bool | None,
+    typer.Option(
+        "--augment/--no-augment",
+        help="Change images at random, or not at all.",
+        rich_help_panel=_CHANGES,
+    ),
+]
+CropName = Annotated[
+    str | None,
+    typer.Option("--crop", help="shift, resized or none.", rich_help_panel=_CHANGES),
+]
+Flip = Annotated[
+    bool | None,
+    typer.Option("--flip/--no-flip", help="Mirror half of the images.", rich_help_panel=_CHANGES),
+]
+Jitter = Annotated[
+    float | None,
+    typer.Option(
+        "--jitter",
+        help="How far brightness, contrast and saturation are changed.",
+        rich_help_panel=_CHANGES,
+    ),
+]
+Cutout = Annotated[
+    int | None,
+    typer.Option(
+        "--cutout", help="Side of a square that is blanked out.", rich_help_panel=_CHANGES
+    ),
+]
 
 
 def train_network(
@@ -103,6 +209,24 @@ def train_network(
     by: By = None,
     device: Device = None,
     target: OneTarget = None,
+    batch: Batch = None,
+    optimizer: OptimizerName = None,
+    learning_rate: Rate = None,
+    schedule: ScheduleName = None,
+    warmup: Warmup = None,
+    milestones: Milestones = None,
+    momentum: Momentum = None,
+    weight_decay: Decay = None,
+    head_share: HeadShare = None,
+    update_batch_norm: BatchNorm = None,
+    precision: Precision = None,
+    memory: Memory = None,
+    logger: LoggerName = None,
+    augment: Augment = None,
+    crop: CropName = None,
+    flip: Flip = None,
+    jitter: Jitter = None,
+    cutout: Cutout = None,
     replicates: Replicates = 1000,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -117,12 +241,25 @@ def train_network(
     """
     from unskew.cli import terminal
     from unskew.files.user_code import permit_code
+    from unskew.learn.processes import follow_trainings, follows, leading
     from unskew.runs.inputs import load_config
     from unskew.training.run import override_learn, prepare_training, run_training
 
     console, bar = terminal.open_console(quiet or as_json), shows_progress(quiet, as_json)
-    learn = {"preset": preset, "model": model, "size": size, "epochs": epochs, "way": way}
-    learn["seeds"] = seeds
+    if follows():
+        # The module of a network may be in the folder of the configuration: it must be allowed.
+        load_config(configuration, allow_code=allow_code or ())
+        follow_trainings()
+        return DONE
+    learn: dict[str, Any] = {}
+    learn |= {"preset": preset, "model": model, "size": size, "epochs": epochs, "way": way}
+    learn |= {"batch": batch, "optimizer": optimizer, "learning_rate": learning_rate}
+    learn |= {"schedule": schedule, "warmup": warmup, "milestones": milestones or None}
+    learn |= {"momentum": momentum, "weight_decay": weight_decay, "head_share": head_share}
+    learn |= {"update_batch_norm": update_batch_norm, "precision": precision, "memory": memory}
+    learn |= {"logger": logger, "augment": augment, "crop": crop, "flip": flip, "jitter": jitter}
+    learn |= {"cutout": cutout, "seeds": seeds}
+    report = None if quiet or as_json or console.is_terminal else terminal.print_at_once
     with remarks(quiet):
         if weights is not None and arms:
             raise ConfigError(
@@ -156,7 +293,8 @@ def train_network(
             terminal.print_refusal(console, summary_of_refusal(error), output, as_json=as_json)
             return NOT_IDENTIFIABLE
         terminal.print_lines(console, prepared.lines())
-        trained = run_training(prepared, progress=bar, replicates=replicates)
+        with leading():
+            trained = run_training(prepared, progress=bar, replicates=replicates, report=report)
     if as_json:
         print_json(trained.to_dict())
     else:

@@ -4,6 +4,7 @@
 - ``families``: ``[bias]`` and ``features``, whose keys come from dataclasses.
 - ``key_rules``: rules of single keys: types of values, what sections have in common, and keys of
   [learn] that do not go with its model.
+- ``learn_section``: the keys of [learn].
 - ``problems``: what is wrong with a configuration, with line, key and nearest name; which paths
   it names.
 - ``run_config``: the settings of a run as TOML: read, checked, filled in, written; which of them

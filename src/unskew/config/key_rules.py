@@ -21,7 +21,7 @@ from unskew.errors import ConfigError
 from unskew.sources.roles import read_rule
 
 if TYPE_CHECKING:
-    from unskew.config.sections import LearnSection
+    from unskew.config.learn_section import LearnSection
 
 
 class Section(BaseModel):
@@ -62,16 +62,14 @@ ColumnRule = Annotated[Text | dict[Text, Text], AfterValidator(_check_file_name_
 SplitRule = Annotated[Text | dict[Text, Text], AfterValidator(_check_split_rule)]
 
 
-_OF_PIXELS = ("size", "resize")
+_OF_PIXELS = (
+    *("size", "resize", "memory", "normalization", "mean", "std"),
+    *("augment", "crop", "smallest_crop", "pad", "flip", "jitter", "cutout"),
+)
 _OF_EPOCHS = (
-    "epochs",
-    "batch",
-    "learning_rate",
-    "weighting",
-    "cutout",
-    "patience",
-    "devices",
-    "precision",
+    *("epochs", "batch", "weighting", "patience", "devices", "precision"),
+    *("optimizer", "learning_rate", "schedule", "warmup", "milestones", "momentum"),
+    *("weight_decay", "label_smoothing", "head_share", "backbone_rate", "update_batch_norm"),
 )
 _OF_PROBE = ("ridge",)
 _GOES_WITH = {
@@ -86,7 +84,7 @@ def unread_keys(learn: Mapping[str, Any]) -> dict[str, str]:
 
     Keys with their default value are ignored, because resolved settings contain every default.
     """
-    from unskew.config.sections import LearnSection
+    from unskew.config.learn_section import LearnSection
 
     model = learn.get("model")
     preset = learn.get("preset", LearnSection.model_fields["preset"].default)

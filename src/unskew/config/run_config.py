@@ -55,14 +55,13 @@ from unskew.errors import ConfigError, did_you_mean, first_few
 from unskew.files.atomic import write_text
 from unskew.records import Target
 
-# They say where computed numbers are kept, how fast and on what device a run goes, how many images
-# may be unreadable, and by which columns a trained model is also judged: they change no result.
+# They say where computed numbers are kept, how fast and on what device a run goes, what is logged,
+# how many images may be unreadable, and by which columns models are judged: they change no result.
 _WITHOUT_EFFECT = {
     ("represent", "cache"),
     ("engine", "jobs"),
     ("sources", "tolerance"),
-    ("learn", "device"),
-    ("learn", "by"),
+    *(("learn", key) for key in ("device", "by", "memory", "logger", "logger_options")),
 }
 # The sections that a forecast depends on, and those that a trained model depends on: [report] says
 # what is shown of them.

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from unskew.config.key_rules import ColumnRule, Section, Share, SplitRule, Text, setting
-from unskew.learn.presets import Way
+from unskew.config.learn_section import LearnSection
 from unskew.represent.decode import MAX_PIXELS
 from unskew.sources.readers import SETTINGS
 from unskew.target.settings import TARGET_KINDS
@@ -282,118 +282,6 @@ class SolveSection(Section):
         gt=0,
         le=1,
         allow_inf_nan=False,
-    )
-
-
-class LearnSection(Section):
-    """What `unskew train` trains, on what, and how."""
-
-    preset: Literal["fast", "article", "probe"] = setting(
-        '"fast", "article" or "probe"',
-        "`fast`: a small network and a short schedule, for processors; `article`: ResNet-56 and "
-        "the article's schedule, for graphics cards; `probe`: a linear model on the numbers of "
-        "`[represent]` (or of the table).",
-        "fast",
-    )
-    model: Text | None = setting(
-        'the name of a network, or "module:factory"',
-        "Instead of the preset's: `fast`, `resnet20`, `resnet32`, `resnet44`, `resnet56`, "
-        "`resnet110`, or a function of your own that makes a torch module from the number of "
-        "classes.",
-    )
-    size: int = setting(
-        "a whole number from 1 to 4096",
-        "Side in pixels of the squares that a network is given.",
-        32,
-        gt=0,
-        le=4096,
-    )
-    resize: Literal["crop", "stretch", "pad"] = setting(
-        '"crop", "stretch" or "pad"',
-        "How an image becomes a square: its middle, the whole of it distorted, or with margins.",
-        "crop",
-    )
-    epochs: int | None = setting(
-        "a whole number above 0",
-        "Passes over the training images; without it, the preset's (of `fast`: 4, and up to 40 "
-        "where images are few).",
-        gt=0,
-    )
-    batch: int | None = setting(
-        "a whole number above 0",
-        "Images in a step; without it, the preset's (of `fast`: 512, and down to 32 where images "
-        "are few).",
-        gt=0,
-    )
-    learning_rate: float | None = setting(
-        "a number above 0",
-        "Its largest value; without it, the preset's.",
-        gt=0,
-        allow_inf_nan=False,
-    )
-    way: Way = setting(
-        '"auto", "weights", "half", "logit" or "head"',
-        "How the weights are learned from: they weight images, what the label explains of them "
-        "shifts the logits, or half of each; `head`: half, then the last layer of a network is "
-        "refitted on images that the rest has not seen; `auto`: chosen from the data.",
-        "auto",
-    )
-    weighting: Literal["loss", "sampler"] | None = setting(
-        '"loss" or "sampler"',
-        "Weights multiply the loss of an image, or say how often it is drawn; without it, the "
-        "preset's.",
-    )
-    cutout: int | None = setting(
-        "a whole number, 0 or more",
-        "Side of a square that is blanked out at random; 0: none.",
-        ge=0,
-    )
-    patience: int | None = setting(
-        "a whole number above 0",
-        "Epochs without a lower weighted validation loss after which training stops; without it, "
-        "never.",
-        gt=0,
-    )
-    validation: float = setting(
-        "a share between 0 and 1",
-        "How many of the images become the validation split, where the images have no splits.",
-        0.15,
-        gt=0,
-        lt=1,
-        allow_inf_nan=False,
-    )
-    arms: list[Text] = setting(
-        "a list of names",
-        "What to train: `debiased`, `naive`, or a baseline by name; several are compared.",
-        ["debiased"],
-        min_length=1,
-    )
-    seeds: int = setting(
-        "a whole number above 0",
-        "Train every arm so many times, with the seed of `[engine]` and those after it: figures "
-        "are means, and intervals count training noise. A probe is fitted exactly, and trained "
-        "once.",
-        1,
-        gt=0,
-    )
-    by: list[Text] = setting(
-        "a list of columns",
-        "Accuracy is also shown by these; `a*b`: by every combination of two.",
-        [],
-    )
-    ridge: float | None = setting(
-        "a number above 0",
-        "Penalty of the probe; without it, chosen from the data.",
-        gt=0,
-        allow_inf_nan=False,
-    )
-    device: Text | None = setting("a device", "`cpu`, `cuda` or `auto`; without it, the preset's.")
-    devices: int | None = setting(
-        "a whole number above 0", "How many of them share each step; without it, one.", gt=0
-    )
-    precision: Text | None = setting(
-        "a precision of Lightning Fabric",
-        "Such as `32-true` or `bf16-mixed`; without it, the preset's.",
     )
 
 

@@ -1,6 +1,7 @@
 """Weighted training: samplers, losses, networks, probes and baselines.
 
-- ``augment``: random crops, flips and Cutout of a whole batch at once, on its device.
+- ``architectures``: networks that come with unskew.
+- ``augment``: random crops, flips, colours and Cutout of a whole batch at once, on its device.
 - ``baseline_methods``: the six baselines: how each turns a pool, and mostly a target, into
   weights.
 - ``baseline_record``: one baseline as weights for a pool (`Baseline`), and several side by side
@@ -12,28 +13,28 @@
 - ``density_ratio``: the density ratio of target and pool from a classifier that tells their
   images apart.
 - ``dial``: `turn_dial`: how much of a class's weight moves into its logit.
-- ``fast_network``: a small network that learns much in few passes: minutes on a CPU.
 - ``last_layer``: the last linear layer of a network: found, and refitted on what the rest makes
   of images.
 - ``logit_calibration``: logits made to hold on the target: one temperature, and a bias for every
   class.
 - ``loss``: `WeightedLoss`: a per-image loss of torch, weighted, and unbiased under minibatches.
 - ``model_zoo``: which network a setting names, with the scaling of its inputs inside.
-- ``network_ways``: what happens to a network after its epochs: its last layer refitted, or its
-  logits calibrated.
+- ``network_ways``: how good a network is, and what happens to it after its epochs: its last layer
+  refitted, or its logits calibrated.
+- ``optimization``: the optimiser of a training, and its learning rate at each step.
 - ``presets``: how a model is trained: the settings, their presets, and what is wrong with a
   value.
 - ``probe``: a linear probe: weighted multinomial logistic regression, fast enough for dozens of
   fits.
 - ``probe_grid``: `tune_probe`: probes on one grid of dials and ridges, cross-fitted, calibrated,
   chosen from.
+- ``processes``: where a training runs: one process, several that it starts, or several that
+  torchrun started.
 - ``recipes``: `Recipe`: what a baseline does besides its weights, as the trainer needs it.
-- ``resnet``: the residual networks for small images of He et al. (2016), section 4.2.
 - ``sampler``: `WeightedSampler`: weighted sampling for torch's DataLoader, also in distributed
   training.
 - ``sampling_schemes``: which images an epoch shows, and how often: systematic, multinomial, or
   without replacement.
-- ``schedules``: the learning rate at each step of a training.
 - ``sklearn_fit``: a scikit-learn estimator with weights; and its probabilities moved to other
   class shares.
 - ``sklearn_routing``: how weights reach the step of a scikit-learn estimator that learns from
@@ -44,6 +45,8 @@
   atomically, read without running code.
 - ``training_data``: `TrainingData`: images or features, labels and weights, checked; batches of
   them on the device.
+- ``training_logs``: the measures of each epoch: to a logger of Lightning by name, and as one plain
+  line.
 - ``training_loop``: the training of a network: one epoch after the other, each judged, saved and
   logged.
 - ``ways``: which way to learn from the weights: candidates judged on held-out images, and the

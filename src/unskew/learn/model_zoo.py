@@ -15,9 +15,17 @@ from torch import Tensor, nn
 
 from unskew.errors import ConfigError
 from unskew.files.user_code import import_reference
-from unskew.learn.fast_network import SMALLEST_SIDE, FastNetwork
+from unskew.learn.architectures.backbone import (
+    USUAL_SIDE,
+    add_head,
+    load_packaged,
+    own_scale,
+    own_settings,
+)
+from unskew.learn.architectures.fast_network import SMALLEST_SIDE, FastNetwork
+from unskew.learn.architectures.resnet import ResNet
+from unskew.learn.presets import PACKAGED
 from unskew.learn.probe import Probe
-from unskew.learn.resnet import ResNet
 from unskew.records import Floats
 
 
@@ -70,14 +78,24 @@ class LinearProbe(nn.Module):
 
 
 def make_network(
-    model: str, shape: tuple[int, ...], n_classes: int, mean: Floats, divisor: Floats
+    model: str,
+    shape: tuple[int, ...],
+    n_classes: int,
+    mean: Floats | None = None,
+    divisor: Floats | None = None,
+    *,
+    pretrained: bool = False,
 ) -> ScaledNetwork:
     """Make the network that ``model`` names, for rows of ``shape``, and try it out.
 
-    Its output is checked against the number of classes.
+    Its output is checked against the number of classes. Without ``mean`` and ``divisor`` images are
+    scaled by those that the network was pretrained with (`own_scale`), features not at all. With
+    ``pretrained`` the features of a ``module:factory`` get a last layer (`add_head`).
     """
     images = len(shape) == 3
+    network: nn.Module
     if model == "probe":
+        mean, divisor = _scale(None, shape, mean, divisor)
         return ScaledNetwork(
             LinearProbe(int(np.prod(shape)), n_classes), mean, divisor, torch.float64
         )
@@ -97,12 +115,16 @@ def make_network(
                 value=model,
                 limit=SMALLEST_SIDE,
             )
-        network: nn.Module = FastNetwork(n_classes)
+        network = FastNetwork(n_classes)
+    elif model == PACKAGED:
+        network = add_head(load_packaged(shape[0]), shape, n_classes)
     elif ":" not in model:
         network = ResNet(int(model.removeprefix("resnet")), n_classes)
     else:
         network = _call_factory(model, n_classes)
-    scaled = ScaledNetwork(network, mean, divisor)
+        if images and pretrained:
+            network = add_head(network, shape, n_classes)
+    scaled = ScaledNetwork(network, *_scale(network, shape, mean, divisor))
     _try_out(scaled, model, shape, n_classes)
     if ":" in model:
         _try_training(scaled, model, shape)
@@ -110,6 +132,27 @@ def make_network(
         # After the trial, which gives lazy layers their parameters.
         network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return scaled
+
+
+def pretrained_side(model: str) -> int:
+    """Return the side of the images, in pixels, that a pretrained network was trained with.
+
+    It is that of ``input_size`` = (3, h, w) in its ``pretrained_cfg``, else 224.
+    """
+    if ":" not in model:
+        return USUAL_SIDE
+    known = own_settings(_call_factory(model, 2)).get("input_size", (3, USUAL_SIDE, USUAL_SIDE))
+    return int(known[-1])
+
+
+def _scale(
+    network: nn.Module | None, shape: tuple[int, ...], mean: Floats | None, divisor: Floats | None
+) -> tuple[Floats, Floats]:
+    """Replace what is not known about the scale of the inputs by what the network expects."""
+    own_mean, own_divisor = np.zeros(shape[-1]), np.ones(shape[-1])
+    if network is not None and len(shape) == 3 and (mean is None or divisor is None):
+        own_mean, own_divisor = (255 * np.array(part) for part in own_scale(network))
+    return own_mean if mean is None else mean, own_divisor if divisor is None else divisor
 
 
 def _call_factory(model: str, n_classes: int) -> nn.Module:

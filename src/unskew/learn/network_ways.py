@@ -1,8 +1,11 @@
-"""What happens to a network after its epochs: its last layer refitted, or its logits calibrated."""
+"""How good a network is, and what happens to it after its epochs: its last layer refitted, or its
+logits calibrated.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -176,3 +179,42 @@ def logits_of(network: Any, rows: DeviceRows) -> Floats:
             for start in range(0, len(rows), size)
         ]
     return np.concatenate([part.numpy() for part in parts])
+
+
+def judge_rows(network: Any, rows: DeviceRows, fabric: Any = None) -> dict[str, float]:
+    """Measure loss and accuracy under the weights, Σ_i w_i ℓ_i/Σ_i w_i, and accuracy without.
+
+    Each process judges its share.
+    """
+    import torch
+
+    rank, n_processes = (0, 1) if fabric is None else (fabric.global_rank, fabric.world_size)
+    mine = np.arange(rank, len(rows), n_processes)
+    size = rows_at_once(rows.data.X.shape[1:])
+    sums = torch.zeros(5, dtype=torch.float64, device=rows.device)
+    network.eval()
+    with torch.inference_mode(), nullcontext() if fabric is None else fabric.autocast():
+        for start in range(0, mine.size, size):
+            part = mine[start : start + size]
+            images, label = rows.take(part)
+            logits = network(images).double()
+            weight = rows.weight(part)
+            loss = torch.nn.functional.cross_entropy(logits, label, reduction="none")
+            hit = (logits.argmax(1) == label).double()
+            sums += torch.stack(
+                [
+                    (weight * loss).sum(),
+                    (weight * hit).sum(),
+                    weight.sum(),
+                    hit.sum(),
+                    torch.ones_like(hit).sum(),
+                ]
+            )
+    if fabric is not None:
+        sums = fabric.all_reduce(sums, reduce_op="sum")
+    lost, right, weight_sum, hits, count = sums.tolist()
+    return {
+        "loss": lost / weight_sum,
+        "accuracy": right / weight_sum,
+        "accuracy_unweighted": hits / count,
+    }

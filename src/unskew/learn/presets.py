@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from unskew.errors import ConfigError, did_you_mean
-from unskew.learn.augment import Padding
+from unskew.learn.augment import Crop, Padding
+from unskew.learn.optimization import OPTIMIZERS, SCHEDULES, Optimizer, Schedule
 from unskew.learn.probe import SCALINGS, Scaling
 from unskew.learn.sampling_schemes import Scheme
-from unskew.learn.schedules import SCHEDULES, Schedule
 
-MODELS = ("fast", "resnet20", "resnet32", "resnet44", "resnet56", "resnet110", "probe")
+PACKAGED = "efficientnet-lite0"
+MODELS = ("fast", "resnet20", "resnet32", "resnet44", "resnet56", "resnet110", PACKAGED, "probe")
 DEVICES = ("auto", "cpu", "cuda")
-PRECISIONS = ("32-true", "64-true", "16-mixed", "bf16-mixed")
+PRECISIONS = ("auto", "32-true", "64-true", "16-mixed", "bf16-mixed")
+Normalization = Literal["data", "model"]
 Weighting = Literal["loss", "sampler"]
 Way = Literal["auto", "weights", "half", "logit", "head"]
 WAYS: tuple[Way, ...] = get_args(Way)
@@ -30,23 +33,41 @@ class TrainSettings:
 
     Attributes
     ----------
-    preset : "fast" (small network, one-cycle schedule: minutes on a CPU), "article" (ResNet-56 as
-        the article trains it: a graphics card), "probe" (a linear probe on features: exact, no
-        epochs).
-    model : "fast", "resnet20", "resnet32", "resnet44", "resnet56", "resnet110", "probe", or
+    preset : "fast" (small network, one-cycle schedule: minutes on a CPU), "finetune" (a pretrained
+        network, its last layer first, then all layers), "article" (ResNet-56 as the article trains
+        it: a graphics card), "probe" (a linear probe on features: exact, no epochs).
+    model : "fast", "resnet20", "resnet32", "resnet44", "resnet56", "resnet110",
+        "efficientnet-lite0" (pretrained on ImageNet, of the extra `embed`), "probe", or
         ``module:factory``: called with the number of classes (if it takes ``n_classes``,
         ``num_classes`` or one required argument) or without, it returns a torch.nn.Module that maps
-        (b, 3, h, w) images scaled to mean 0 and deviation 1, or (b, d) features, to (b, M) logits.
+        (b, 3, h, w) scaled images, or (b, d) features, to (b, M) logits. One that maps images to
+        (b, d) or (b, d, y, x) features gets a last linear layer.
     epochs, batch : passes over the images; images of one step, all processes together.
-    learning_rate, momentum, nesterov, weight_decay : of stochastic gradient descent.
-        ``learning_rate`` is the highest of the schedule.
-    schedule, milestones : "one_cycle": up over the first quarter of the steps, then down to 0, both
-        linearly; "steps": divided by 10 at the beginning of each epoch of ``milestones`` (counted
-        from 0); "constant".
-    augment : random crops after padding by ``pad`` pixels (``padding``: "reflect", or "zeros": the
-        mean colour), and flips.
+    optimizer : "sgd" or "adamw".
+    learning_rate, momentum, nesterov, weight_decay : of the optimiser. ``learning_rate`` is the
+        highest of the schedule; ``momentum`` of AdamW is its β₁.
+    schedule, warmup, milestones : "one_cycle": up over the share ``warmup`` of the steps, then down
+        to 0, both linearly; "cosine": up over ``warmup``, then down to 0 by half a cosine; "steps":
+        divided by 10 at each of ``milestones``, shares of the epochs; "constant".
+    head_share, backbone_rate : the share of the epochs, from the first on, that train the last
+        layer only, all else being fixed (1: all of them); and the rate of the other layers as a
+        share of its own.
+    augment : change images at random, by ``crop``, ``flip``, ``jitter`` and ``cutout``; False: not
+        at all.
+    crop : "shift": a shift by up to ``pad`` pixels (``padding``: "reflect", or "zeros": the mean
+        colour); "resized": a rectangle of ``smallest_crop`` to all of the area and of aspect ratio
+        3/4 to 4/3, enlarged; "none".
+    flip : mirror half of the images.
+    jitter : brightness, contrast and saturation are multiplied by numbers from 1 − jitter to 1 +
+        jitter.
     cutout : side of a square that is blotted out at a random position in each image; 0: none.
     label_smoothing : of the training loss.
+    update_batch_norm : estimate the statistics of batch normalisation after each epoch, on images
+        drawn by weight (`unskew.learn.update_batch_norm`); False: use the running averages of
+        training.
+    normalization, mean, std : "data": images are scaled by the weighted mean and deviation of each
+        channel; "model": by those that the network was pretrained with. ``mean`` and ``std``, three
+        numbers each for pixels from 0 to 1, replace them.
     way : how the weights are learned from. "weights": they weight the images; "logit": what the
         label explains of them shifts the logits instead (`turn_dial`); "half": half of it; "head":
         as "half", then the last layer is refitted on images that the rest has not seen; "auto":
@@ -62,24 +83,38 @@ class TrainSettings:
     scaling : of features, as `scale_features`: "standard", "fourth_root" or "none".
     seed : the same seed, data and settings give the same model (bit for bit on one machine's CPU).
     device, devices, precision : "auto", "cpu" or "cuda"; how many of them; "32-true", "64-true",
-        "16-mixed" or "bf16-mixed".
+        "16-mixed", "bf16-mixed", or "auto": mixed on a graphics card, "32-true" on a CPU.
+    logger, logger_options : where the measures of each epoch go: "tensorboard", "csv", "mlflow",
+        "wandb", "none", or a logger class of Lightning as module:Class; what it is called with.
     """
 
     preset: str = "fast"
     model: str = "fast"
     epochs: int = 4
     batch: int = 512
+    optimizer: Optimizer = "sgd"
     learning_rate: float = 0.8
     momentum: float = 0.85
     nesterov: bool = True
     weight_decay: float = 1e-3
     schedule: Schedule = "one_cycle"
-    milestones: tuple[int, ...] = ()
+    warmup: float = 0.25
+    milestones: tuple[float, ...] = ()
+    head_share: float = 0.0
+    backbone_rate: float = 1.0
     augment: bool = True
+    crop: Crop = "shift"
+    smallest_crop: float = 0.35
     pad: int = 2
     padding: Padding = "reflect"
+    flip: bool = True
+    jitter: float = 0.0
     cutout: int = 0
     label_smoothing: float = 0.1
+    update_batch_norm: bool = True
+    normalization: Normalization = "data"
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
     way: Way = "auto"
     weighting: Weighting = "sampler"
     scheme: Scheme = "systematic"
@@ -90,12 +125,19 @@ class TrainSettings:
     device: str = "auto"
     devices: int = 1
     precision: str = "32-true"
+    logger: str = "tensorboard"
+    logger_options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        milestones: Any = self.milestones
-        if isinstance(milestones, list):  # as a file has it
-            object.__setattr__(self, "milestones", tuple(milestones))
+        for name in ("milestones", "mean", "std"):
+            if isinstance(getattr(self, name), list):  # as a file has it
+                object.__setattr__(self, name, tuple(getattr(self, name)))
         _check_settings(self)
+
+    @property
+    def head_epochs(self) -> int:
+        """How many epochs, the first ones, train the last layer only."""
+        return round(self.head_share * self.epochs)
 
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -106,7 +148,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "epochs": 205,
         "batch": 128,
         "schedule": "steps",
-        "milestones": (103, 154),
+        "milestones": (0.5, 0.75),
         "learning_rate": 0.1,
         "momentum": 0.9,
         "nesterov": False,
@@ -115,6 +157,23 @@ PRESETS: dict[str, dict[str, Any]] = {
         "pad": 4,
         "padding": "zeros",
         "scheme": "multinomial",
+    },
+    "finetune": {
+        "model": PACKAGED,
+        "epochs": 10,
+        "batch": 32,
+        "optimizer": "adamw",
+        "learning_rate": 1e-3,
+        "momentum": 0.9,
+        "weight_decay": 0.02,
+        "schedule": "cosine",
+        "warmup": 0.1,
+        "head_share": 0.2,
+        "backbone_rate": 0.3,
+        "crop": "resized",
+        "jitter": 0.2,
+        "normalization": "model",
+        "precision": "auto",
     },
     # Exact: the settings of stochastic gradient descent do not apply.
     "probe": {
@@ -137,8 +196,8 @@ def settings_of(preset: str = "fast", **overrides: Any) -> TrainSettings:
 
     Examples
     --------
-    >>> settings_of("article", epochs=2).milestones
-    (103, 154)
+    >>> settings_of("article", epochs=20).milestones
+    (0.5, 0.75)
     """
     if preset not in PRESETS:
         raise ConfigError(
@@ -171,9 +230,36 @@ def settings_dict(settings: TrainSettings) -> dict[str, Any]:
     }
 
 
+def settings_from_file(values: Mapping[str, Any]) -> TrainSettings:
+    """Read what `settings_dict` returned, also in an earlier version.
+
+    What that did not have is as it was then; milestones were epochs, and those that lay behind the
+    last epoch had no effect.
+    """
+    known = {setting.name for setting in fields(TrainSettings)}
+    unknown = [name for name in values if name not in known]
+    if unknown:
+        raise ConfigError(
+            f"the settings of this training have {', '.join(map(repr, unknown))}, which this "
+            "version of unskew does not know: use the version that wrote them, or train again.",
+            option=unknown[0],
+            allowed=sorted(known),
+        )
+    milestones = values.get("milestones", ())
+    if any(_is_whole(epoch, 1) for epoch in milestones):
+        epochs = values["epochs"]
+        milestones = [epoch / epochs for epoch in milestones if epoch < epochs]
+        if not milestones:
+            values = {**values, "schedule": "constant"}
+    return TrainSettings(**{**values, "milestones": milestones})
+
+
 _CHOICES: dict[str, tuple[str, ...]] = {
     "preset": tuple(PRESETS),
+    "optimizer": OPTIMIZERS,
     "schedule": SCHEDULES,
+    "crop": get_args(Crop),
+    "normalization": get_args(Normalization),
     "padding": get_args(Padding),
     "way": WAYS,
     "weighting": get_args(Weighting),
@@ -189,6 +275,9 @@ _NUMBERS = {
     "learning_rate": (0.0, math.inf, False),
     "momentum": (0.0, 1.0, True),
     "weight_decay": (0.0, math.inf, True),
+    "warmup": (0.0, 1.0, True),
+    "backbone_rate": (0.0, math.inf, False),
+    "jitter": (0.0, 1.0, True),
     "label_smoothing": (0.0, 1.0, True),
     "ridge": (0.0, math.inf, False),
 }
@@ -227,11 +316,18 @@ def _check_settings(settings: TrainSettings) -> None:
                 option=name,
                 value=value,
             )
-    for name in ("nesterov", "augment"):
+    for name in ("nesterov", "augment", "flip", "update_batch_norm"):
         value = getattr(settings, name)
         if not isinstance(value, bool):
             raise ConfigError(f"{name} is true or false; got {value!r}.", option=name, value=value)
+    for name in ("head_share", "smallest_crop"):
+        value = getattr(settings, name)
+        if not _is_share(value) or (name == "smallest_crop" and not value):
+            raise ConfigError(
+                f"{name} is a share from 0 to 1; got {value!r}.", option=name, value=value
+            )
     _check_milestones(settings)
+    _check_colours(settings)
     _check_model(settings.model)
 
 
@@ -239,15 +335,40 @@ def _check_milestones(settings: TrainSettings) -> None:
     milestones: Any = settings.milestones
     if (
         not isinstance(milestones, tuple)
-        or not all(_is_whole(epoch, 1) for epoch in milestones)
+        or not all(_is_share(share) and 0 < share < 1 for share in milestones)
         or list(milestones) != sorted(set(milestones))
     ):
         raise ConfigError(
-            "milestones are epochs in ascending order, whole numbers of at least 1; got "
-            f"{milestones!r}.",
+            "milestones are shares of the epochs in ascending order, between 0 and 1: 0.5 is half "
+            f"of them; got {milestones!r}.",
             option="milestones",
             value=milestones,
         )
+    if settings.schedule == "steps" and not milestones:
+        raise ConfigError(
+            "schedule 'steps' divides the learning rate at the milestones, and there are none: "
+            "name them (milestones = [0.5, 0.75]), or use schedule 'constant'.",
+            option="milestones",
+            value=milestones,
+        )
+
+
+def _check_colours(settings: TrainSettings) -> None:
+    for name in ("mean", "std"):
+        value: Any = getattr(settings, name)
+        if value is None:
+            continue
+        numbers = isinstance(value, tuple) and all(
+            isinstance(part, int | float) and not isinstance(part, bool) and math.isfinite(part)
+            for part in value
+        )
+        if not numbers or len(value) != 3 or (name == "std" and min(value) <= 0):
+            raise ConfigError(
+                f"{name} is three numbers{', above 0' if name == 'std' else ''}, for red, green "
+                f"and blue from 0 to 1; got {value!r}.",
+                option=name,
+                value=value,
+            )
 
 
 def _check_model(model: Any) -> None:
@@ -270,6 +391,10 @@ def _check_model(model: Any) -> None:
             option="model",
             value=model,
         )
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
 
 
 def _is_whole(value: Any, least: int) -> bool:

@@ -11,7 +11,7 @@ import functools
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -21,17 +21,22 @@ import numpy as np
 
 from unskew.engine.progress import show_progress
 from unskew.errors import ConfigError, DataError, UnskewError, missing_extra
-from unskew.learn.network_ways import split_head
+from unskew.learn.network_ways import judge_rows, split_head
 from unskew.learn.presets import PRESETS, TAUS, TrainSettings, settings_dict, settings_of
 from unskew.learn.probe_grid import FOLDS, RIDGES, tune_probe
+from unskew.learn.processes import (
+    NextTraining,
+    follows,
+    receive_training,
+    send_training,
+    start_fabric,
+)
 from unskew.learn.recipes import Recipe, check_probe_recipe
 from unskew.learn.trained_model import (
     CHECKPOINT,
     LOGS,
     MODEL,
     TrainedModel,
-    TrainingLogs,
-    found_device,
     load_state,
     load_trained,
     new_network,
@@ -46,7 +51,8 @@ from unskew.learn.training_data import (
     measure_scale,
     row_blocks,
 )
-from unskew.learn.training_loop import TrainingLoop, TrainingRun, judge_rows
+from unskew.learn.training_logs import TrainingLogs, find_logger
+from unskew.learn.training_loop import TrainingLoop, TrainingRun
 from unskew.learn.ways import WAYS_OF_PROBE, check_way
 
 __all__ = [
@@ -73,23 +79,75 @@ def train_model(
     logs: bool = True,
     watch: Mapping[str, TrainingData] | None = None,
     recipe: Recipe | None = None,
+    report: Callable[[str], None] | None = None,
 ) -> TrainedModel:
     """Train a model on weighted images; write checkpoints, logs and the model into ``folder``.
 
     Parameters
     ----------
     folder : made if need be. ``checkpoint.pt`` after every epoch, ``model.pt`` and
-        ``settings.json`` at the end, ``logs`` for TensorBoard.
+        ``settings.json`` at the end, ``logs`` of a local logger (TensorBoard by default).
     resume : go on after the last complete epoch of ``folder``; begin where there is none. Other
         data or settings are an error.
     force : replace a run that ``folder`` already holds.
     progress : of the bar; None: where the error stream is a terminal.
-    logs : write TensorBoard's.
+    logs : use the logger of the settings; False: none.
     watch : further images to be judged after every epoch, by name: what weighting gains, epoch by
         epoch.
     recipe : of a baseline, which is then trained as it is defined, whatever the way of the
         settings.
+    report : is called with a plain line after every epoch; it must be picklable where several
+        devices are used.
+
+    Under torchrun every process makes this call; the data of rank 0 are trained on, and each
+    process takes its share of every batch, so that all together draw what one alone would.
     """
+    _need_torch()
+    path = Path(folder)
+    if follows():
+        take_part(receive_training())
+        return load_trained(path, allow_code=[settings.model])
+    try:
+        run = _prepare_run(
+            data, settings, path, resume, force, progress, logs, watch or {}, recipe, report
+        )
+        if run is not None and settings.model == "probe":
+            _train_probe(run)
+            run = None
+    except UnskewError as error:
+        send_training(NextTraining(error=error))
+        raise
+    send_training(NextTraining(run))
+    take_part(NextTraining(run))
+    return load_trained(path, allow_code=[settings.model])
+
+
+def take_part(training: NextTraining) -> None:
+    """Train what this process is to train of it; raise the error that the training ended with."""
+    if training.error is not None:
+        raise training.error
+    if training.run is None:
+        return
+    # Bound to the function: Fabric takes arguments apart, looking for networks in them.
+    train = functools.partial(_train_network, run=training.run)
+    error = start_fabric(training.run.settings).launch(train)
+    if error is not None:
+        raise error
+
+
+def _prepare_run(
+    data: TrainingData,
+    settings: TrainSettings,
+    path: Path,
+    resume: bool,
+    force: bool,
+    progress: bool | None,
+    logs: bool,
+    watch: Mapping[str, TrainingData],
+    recipe: Recipe | None,
+    report: Callable[[str], None] | None,
+) -> TrainingRun | None:
+    """Check everything, and prepare the folder; None: it contains the model already."""
     if not isinstance(settings, TrainSettings):
         raise ConfigError(
             "settings are TrainSettings, as settings_of('fast') gives them; got "
@@ -97,7 +155,8 @@ def train_model(
             option="settings",
             value=type(settings).__name__,
         )
-    _need_torch()
+    if logs:
+        find_logger(settings.logger)
     if settings.model == "probe":
         check_way(settings.way, WAYS_OF_PROBE, why="a probe is nothing but its last layer")
         check_probe_recipe(recipe)
@@ -112,34 +171,28 @@ def train_model(
             count=int(data.label.size),
             limit=2,
         )
-    watched = {name: images.without_zeros() for name, images in (watch or {}).items()}
+    watched = {name: images.without_zeros() for name, images in watch.items()}
     _check_watched(data, watched)
     fingerprint = data.fingerprint() | ({"recipe": recipe.fingerprint()} if recipe else {})
     head = None
     if settings.way == "head" and recipe is None:
         data, head = split_head(data, settings.seed)
-    path = Path(folder)
     prepare_folder(path, resume=resume, force=force)
-    run = TrainingRun(data, settings, path, watched, fingerprint, progress, logs, recipe, head)
     saved = next((name for name in (MODEL, CHECKPOINT) if (path / name).exists()), None)
     if saved is not None:
         refuse_other_run(
             load_state(path / saved),
             settings_dict(settings),
-            run.fingerprint,
+            fingerprint,
             list(watched),
             path / saved,
         )
     if saved == MODEL:
         logger.info("the run in %s is complete; nothing is left to be trained", path)
-    elif settings.model == "probe":
-        _train_probe(run)
-    else:
-        # Bound to the function: Fabric takes arguments apart, looking for networks in them.
-        error = _start_fabric(settings).launch(functools.partial(_train_network, run=run))
-        if error is not None:
-            raise error
-    return load_trained(path, allow_code=[settings.model])
+        return None
+    return TrainingRun(
+        data, settings, path, watched, fingerprint, progress, logs, recipe, head, report
+    )
 
 
 def _check_watched(data: TrainingData, watched: Mapping[str, TrainingData]) -> None:
@@ -159,34 +212,6 @@ def _need_torch() -> None:
         import torch  # noqa: F401
     except ImportError as error:
         raise missing_extra("torch", "training", error) from None
-
-
-def _start_fabric(settings: TrainSettings) -> Any:
-    from lightning.fabric import Fabric
-
-    device = found_device(settings.device)
-    if settings.devices > 1 and settings.batch % settings.devices:
-        raise ConfigError(
-            f"a batch of {settings.batch} images cannot be shared equally by {settings.devices} "
-            "devices: choose a multiple.",
-            option="batch",
-            value=settings.batch,
-        )
-    # Spawned processes run the training alone: what calls it, a command that prints and writes,
-    # runs once.
-    strategy = "ddp_spawn" if settings.devices > 1 else "auto"
-    precision: Any = settings.precision
-    try:
-        return Fabric(
-            accelerator=device, devices=settings.devices, strategy=strategy, precision=precision
-        )
-    except (ValueError, RuntimeError) as error:
-        raise ConfigError(
-            f"training cannot run on {settings.devices} × {device} at {settings.precision}: "
-            f"{error}",
-            option="devices",
-            value=settings.devices,
-        ) from error
 
 
 def _train_network(fabric: Any, run: TrainingRun) -> UnskewError | None:
@@ -252,7 +277,7 @@ def _train_probe(run: TrainingRun) -> None:
         }
     row = {name: value for name, value in row.items() if not name.startswith("train_accuracy")}
     row["seconds"] = time.perf_counter() - began
-    with closing(TrainingLogs(run.folder / LOGS if run.logs else None, [row])):
+    with closing(TrainingLogs(run.folder / LOGS if run.logs else None, [row], settings)):
         save_model(
             run.folder,
             {

@@ -9,7 +9,6 @@ import os
 import pickle
 import shutil
 import sys
-import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,61 +23,16 @@ from unskew.files.atomic import written_whole
 from unskew.files.plain_json import write_json
 from unskew.files.user_code import permit_code
 from unskew.learn.logit_calibration import LogitCalibration
-from unskew.learn.presets import DEVICES, TrainSettings
+from unskew.learn.presets import DEVICES, TrainSettings, settings_dict, settings_from_file
 from unskew.learn.training_data import row_blocks
 from unskew.learn.ways import WayChoice
 from unskew.records import Floats
-
-
-class TrainingLogs:
-    """Writes one point per epoch and measure under ``folder``.
-
-    What an earlier run wrote there is written again from its history.
-    """
-
-    def __init__(self, folder: Path | None, history: Sequence[dict[str, float]]) -> None:
-        self._writer: Any = None
-        if folder is None:
-            return
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise missing_extra(
-                "torch", "writing logs for TensorBoard (logs=False: none)", error
-            ) from None
-        shutil.rmtree(folder, ignore_errors=True)
-        self._writer = SummaryWriter(str(folder))
-        ended = time.time() - sum(row["seconds"] for row in history)
-        for row in history:
-            ended += row["seconds"]
-            self.add(row, ended)
-
-    def add(self, row: dict[str, float], ended: float | None = None) -> None:
-        """Add one epoch; names become groups: ``validation/accuracy``."""
-        if self._writer is None:
-            return
-        for name, value in row.items():
-            if name not in ("epoch", "seconds"):
-                self._writer.add_scalar(_grouped(name), value, int(row["epoch"]), walltime=ended)
-        self._writer.flush()
-
-    def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-
-
-def _grouped(name: str) -> str:
-    for measure in ("accuracy_unweighted", "accuracy", "loss"):
-        if name.endswith(f"_{measure}"):
-            return f"{name.removesuffix(f'_{measure}')}/{measure}"
-    return f"train/{name}"
-
 
 CHECKPOINT, MODEL, SETTINGS, LOGS = "checkpoint.pt", "model.pt", "settings.json", "logs"
 # Changes when files of an older version can no longer be read.
 _FORMAT = 2
 # A run may go on elsewhere: then the last bits may differ, and nothing else.
-_MAY_DIFFER = ("device", "devices")
+_MAY_DIFFER = ("device", "devices", "logger", "logger_options")
 
 
 def prepare_folder(folder: Path, *, resume: bool, force: bool) -> None:
@@ -173,7 +127,7 @@ def refuse_other_run(
     path: Path,
 ) -> None:
     """Refuse to resume a run with other settings or data than it began with, and name them."""
-    there = state["settings"]
+    there = settings_dict(settings_from_file(state["settings"]))
     differing = [
         f"{name} ({there.get(name)!r} there, {settings.get(name)!r} now)"
         for name in sorted(set(there) | set(settings))
@@ -322,12 +276,26 @@ def found_device(device: str) -> str:
 
 
 def new_network(
-    settings: TrainSettings, shape: tuple[int, ...], n_classes: int, mean: Floats, divisor: Floats
+    settings: TrainSettings,
+    shape: tuple[int, ...],
+    n_classes: int,
+    mean: Floats | None = None,
+    divisor: Floats | None = None,
 ) -> Any:
-    """Make the network that the settings name, for rows of ``shape``, before training."""
+    """Make the network that the settings name, for rows of ``shape``, before training.
+
+    Without ``mean`` and ``divisor`` its inputs are scaled as it was pretrained.
+    """
     from unskew.learn.model_zoo import make_network
 
-    network = make_network(settings.model, shape, n_classes, mean, divisor)
+    network = make_network(
+        settings.model,
+        shape,
+        n_classes,
+        mean,
+        divisor,
+        pretrained=settings.normalization == "model",
+    )
     return network.double() if settings.precision == "64-true" else network
 
 
@@ -389,7 +357,7 @@ def load_trained(
     except ModuleNotFoundError as error:
         raise missing_extra("torch", "a trained model", error) from None
     state = load_state(path)
-    settings = TrainSettings(**state["settings"])
+    settings = settings_from_file(state["settings"])
     # The folder of `unskew train` holds those of its arms.
     home = path.absolute().parents[2 if path.absolute().parents[1].name == "arms" else 0]
     permit_code(settings.model, allow_code, [home])

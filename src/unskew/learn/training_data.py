@@ -22,6 +22,8 @@ from unskew.records import Floats, Ints
 if TYPE_CHECKING:
     import torch
 
+    from unskew.learn.presets import TrainSettings
+
 # Numbers in a block of rows that is looked at at once: a thousand images of 32 × 32 pixels, fewer
 # of larger ones.
 _BLOCK = 1000 * 32 * 32 * 3
@@ -36,8 +38,9 @@ class TrainingData:
 
     Attributes
     ----------
-    X : (n, h, w, 3) uint8 images, an array or a memmap (then read by batch); or (n, d) float32
-        features.
+    X : (n, h, w, 3) uint8 images: an array, a memmap, or anything with ``shape``, ``dtype``,
+        ``ndim``, ``nbytes``, ``len`` and ``X[rows]``, whose rows are then read by batch; or (n, d)
+        float32 features.
     label : (n,) code of each row's class, an index into ``classes``.
     classes : the M classes as text.
     weight : (n,) sample weights; not negative, not all zero. Their scale does not matter; rows of
@@ -111,7 +114,7 @@ class TrainingData:
             # for.
             if isinstance(X, PickedRows):
                 X = cast(npt.NDArray[Any], PickedRows(X.X, X.rows[rows]))
-            elif isinstance(X, np.memmap):
+            elif isinstance(X, np.memmap) or not isinstance(X, np.ndarray):
                 X = cast(npt.NDArray[Any], PickedRows(X, rows))
             else:
                 X = X[rows]
@@ -274,6 +277,22 @@ def measure_scale(data: TrainingData, scaling: Scaling) -> tuple[Floats, Floats]
     return first, np.where(varies, divisor, np.inf)
 
 
+def scale_inputs(
+    data: TrainingData, settings: TrainSettings
+) -> tuple[Floats | None, Floats | None]:
+    """Return mean and divisor of the inputs; None: what the network was pretrained with."""
+    mean, divisor = (
+        None if value is None or not data.holds_images else 255 * np.array(value)
+        for value in (settings.mean, settings.std)
+    )
+    if (settings.normalization == "model" and data.holds_images) or not (
+        mean is None or divisor is None
+    ):
+        return mean, divisor
+    measured = measure_scale(data, settings.scaling)
+    return measured[0] if mean is None else mean, measured[1] if divisor is None else divisor
+
+
 def rows_at_once(shape: tuple[int, ...]) -> int:
     """Return how many rows of this shape make a block."""
     return max(_BLOCK // math.prod(shape), 1)
@@ -402,7 +421,9 @@ class DeviceRows:
         where = torch.from_numpy(np.ascontiguousarray(rows)).to(self.device)
         if self._held is not None:
             return self._held[where], self._label[where]
-        return torch.from_numpy(np.array(self.data.X[rows])).to(self.device), self._label[where]
+        # Numbers of rows make a copy, whatever X is.
+        images = np.ascontiguousarray(self.data.X[rows])
+        return torch.from_numpy(images).to(self.device), self._label[where]
 
     def weight(self, rows: Ints) -> torch.Tensor:
         """Return the weights of these rows."""

@@ -11,7 +11,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
-from contextlib import closing, nullcontext
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,30 +23,30 @@ from unskew.errors import DataError, diverged
 from unskew.learn.augment import augment_images, draw_changes
 from unskew.learn.batch_norm import update_batch_norm
 from unskew.learn.dial import Dialled, turn_dial
-from unskew.learn.network_ways import finish_network
+from unskew.learn.network_ways import finish_network, judge_rows
+from unskew.learn.optimization import learning_rate_at, make_optimizer, set_learning_rate
 from unskew.learn.presets import TAUS, TrainSettings, settings_dict
 from unskew.learn.recipes import DEFERRED_SHARE, Recipe
 from unskew.learn.sampling_schemes import plan_draws
-from unskew.learn.schedules import learning_rate_at
 from unskew.learn.trained_model import (
     CHECKPOINT,
     LOGS,
-    TrainingLogs,
     fill_network,
     load_state,
     new_network,
     save_model,
     save_state,
 )
-from unskew.learn.training_data import DeviceRows, TrainingData, measure_scale, rows_at_once
+from unskew.learn.training_data import DeviceRows, TrainingData, scale_inputs
+from unskew.learn.training_logs import TrainingLogs, describe_epoch
 from unskew.learn.ways import START
 from unskew.records import Floats, Ints
 
 logger = logging.getLogger(__name__)
 
-# Images that batch normalisation's statistics are estimated from, after every epoch: its own
-# running averages remember fewer.
-_STATISTICS_FROM = 8192
+# Pixels and images that batch normalisation's statistics are estimated from, after every epoch: its
+# own running averages remember fewer.
+_STATISTICS_FROM, _FEWEST_IMAGES = 8192 * 32 * 32, 1024
 # Images that a network sees before its first step.
 _LOOKED_AT = 4096
 # Steps between looks at the loss: on a graphics card each look makes it wait.
@@ -55,7 +55,10 @@ _LOOK = 50
 
 @dataclass(frozen=True, eq=False)
 class TrainingRun:
-    """What every process of a training knows; ``head``: what the last layer is refitted on."""
+    """What every process of a training knows.
+
+    ``head``: what the last layer is refitted on; ``report``: is called with a line for each epoch.
+    """
 
     data: TrainingData
     settings: TrainSettings
@@ -66,6 +69,7 @@ class TrainingRun:
     logs: bool
     recipe: Recipe | None = None
     head: TrainingData | None = None
+    report: Callable[[str], None] | None = None
 
     @property
     def judged(self) -> dict[str, TrainingData]:
@@ -105,21 +109,17 @@ class TrainingLoop:
         self.fabric, self.run, self.settings = fabric, run, run.settings
         data, settings = run.data, run.settings
         torch.manual_seed(_seed(settings.seed))
-        mean, divisor = measure_scale(data, settings.scaling)
-        self.network = new_network(settings, data.X.shape[1:], len(data.classes), mean, divisor)
+        scale = scale_inputs(data, settings)
+        self.network = new_network(settings, data.X.shape[1:], len(data.classes), *scale)
         self.last_layer = self._last_layer()
+        self.backbone = self._backbone()
         self._show_images()
-        self.sgd = torch.optim.SGD(
-            [parameter for parameter in self.network.parameters() if parameter.requires_grad],
-            lr=settings.learning_rate,
-            momentum=settings.momentum,
-            weight_decay=settings.weight_decay,
-            nesterov=settings.nesterov and settings.momentum > 0,
-        )
-        self.model, self.optimizer = fabric.setup(self.network, self.sgd)
+        head = self.last_layer.name if self.backbone and self.last_layer else None
+        self.inner_optimizer = make_optimizer(self.network, settings, head)
+        self.model, self.optimizer = fabric.setup(self.network, self.inner_optimizer)
         self.rows = DeviceRows(data, fabric.device)
         self.fill = (
-            torch.as_tensor(np.rint(mean), dtype=torch.uint8, device=fabric.device)
+            self.network.mean.round().clamp(0, 255).to(fabric.device, torch.uint8)
             if data.holds_images
             else None
         )
@@ -138,6 +138,7 @@ class TrainingLoop:
             )
         self.n_steps = len(data) // self.batch
         self.history: list[dict[str, float]] = []
+        self.rate = settings.learning_rate
         self.kept: dict[str, Any] = {}
         self._take_up(run.folder / CHECKPOINT)
 
@@ -159,13 +160,40 @@ class TrainingLoop:
         return losses, _make_sampler(dialled, settings)
 
     def _last_layer(self) -> Any:
-        """Find the last layer, if it is going to be refitted."""
+        """Find the last layer, if it is going to be trained alone or refitted."""
         from unskew.learn.last_layer import need_last_layer
 
-        if not self.run.refits:
+        what = self.run.refits or ("head_share" if self.settings.head_epochs else "")
+        if not what:
             return None
         shape, n_classes = self.run.data.X.shape[1:], len(self.run.data.classes)
-        return need_last_layer(self.network, self.settings.model, shape, n_classes, self.run.refits)
+        return need_last_layer(self.network, self.settings.model, shape, n_classes, what)
+
+    def _backbone(self) -> list[Any]:
+        """List the parameters that are fixed while the last layer is trained alone.
+
+        Where it always is, they are fixed for good.
+        """
+        if not self.settings.head_epochs or self.last_layer is None:
+            return []
+        own = f"{self.last_layer.name}."
+        backbone = [
+            parameter
+            for name, parameter in self.network.named_parameters()
+            if parameter.requires_grad and not name.startswith(own)
+        ]
+        if self.settings.head_epochs == self.settings.epochs:
+            for parameter in backbone:
+                parameter.requires_grad_(False)
+        return backbone
+
+    def _set_mode(self, epoch: int) -> None:
+        """Train all layers, or the last one on the others as they were pretrained."""
+        is_head_only = epoch < self.settings.head_epochs
+        self.model.train(not is_head_only)
+        if self.settings.head_epochs < self.settings.epochs:
+            for parameter in self.backbone:
+                parameter.requires_grad_(not is_head_only)
 
     def _show_images(self) -> None:
         """Show a weighted sample to a network that looks at images before its first step.
@@ -186,7 +214,7 @@ class TrainingLoop:
         """Train the epochs that are left, then save the model."""
         first, settings = self.fabric.global_rank == 0, self.settings
         logs = TrainingLogs(
-            self.run.folder / LOGS if self.run.logs and first else None, self.history
+            self.run.folder / LOGS if self.run.logs and first else None, self.history, settings
         )
         left = (settings.epochs - len(self.history)) * self.n_steps * self.batch
         with (
@@ -206,7 +234,11 @@ class TrainingLoop:
                     "epoch": self._best(),
                     "history": self.history,
                     **finish_network(
-                        self.network, self.kept, self.run, self.judged, self.last_layer
+                        self.network,
+                        self.kept,
+                        self.run,
+                        self.judged,
+                        self.last_layer if self.run.refits else None,
                     ),
                 },
             )
@@ -216,7 +248,7 @@ class TrainingLoop:
         began = time.perf_counter()
         loss = self._train(epoch, advance)
         self._update_batch_norm(epoch)
-        row = {"epoch": epoch, "train_loss": loss, "learning_rate": self.sgd.param_groups[0]["lr"]}
+        row = {"epoch": epoch, "train_loss": loss, "learning_rate": self.rate}
         for name, rows in self.judged.items():
             row |= {
                 f"{name}_{measure}": value
@@ -232,12 +264,10 @@ class TrainingLoop:
                 for name, value in self.network.state_dict().items()
             }
         if self.fabric.global_rank == 0:
-            logger.info(
-                "epoch %d of %d: %s",
-                epoch + 1,
-                self.settings.epochs,
-                ", ".join(f"{key} {value:.4g}" for key, value in row.items()),
-            )
+            line = describe_epoch(row, self.settings.epochs)
+            logger.info("%s", line)
+            if self.run.report is not None:
+                self.run.report(line)
         self._save()
 
     def _train(self, epoch: int, advance: Callable[[int], None]) -> float:
@@ -250,7 +280,7 @@ class TrainingLoop:
         order = np.random.default_rng([settings.seed, epoch]).permutation(len(self.run.data))
         if self.sampler is not None:
             order = self.sampler.draw_epoch(epoch)
-        self.model.train()
+        self._set_mode(epoch)
         batch_loss = self.losses[max(first for first in self.losses if first <= epoch)]
         total = torch.zeros((), dtype=torch.float64, device=fabric.device)
         mine = slice(fabric.global_rank, None, fabric.world_size)
@@ -259,14 +289,16 @@ class TrainingLoop:
             images, label = self.rows.take(rows)
             if settings.augment and self.fill is not None:
                 images = self._augment(images, generator, mine)
-            self.sgd.param_groups[0]["lr"] = learning_rate_at(
+            self.rate = learning_rate_at(
                 settings.schedule,
                 settings.learning_rate,
                 epoch * self.n_steps + step,
                 settings.epochs * self.n_steps,
                 settings.epochs,
                 settings.milestones,
+                settings.warmup,
             )
+            set_learning_rate(self.inner_optimizer, self.rate)
             loss = batch_loss(self.model(images), label, rows)
             fabric.backward(loss)
             self.optimizer.step()
@@ -282,7 +314,15 @@ class TrainingLoop:
     def _augment(self, images: Any, generator: Any, mine: slice) -> Any:
         settings = self.settings
         # Drawn for the whole batch, so that a run does not depend on the number of processes.
-        changes = draw_changes(self.batch, images.shape[1:3], generator, pad=settings.pad)
+        changes = draw_changes(
+            self.batch,
+            images.shape[1:3],
+            generator,
+            pad=settings.pad if settings.crop == "shift" else 0,
+            flip=settings.flip,
+            smallest_crop=settings.smallest_crop if settings.crop == "resized" else None,
+            jitter=settings.jitter,
+        )
         return augment_images(
             images,
             changes.take(mine),
@@ -293,8 +333,12 @@ class TrainingLoop:
 
     def _update_batch_norm(self, epoch: int) -> None:
         """Estimate the running statistics on a weighted sample, without augmentation."""
+        if not self.settings.update_batch_norm or epoch < self.settings.head_epochs:
+            return
         n, weight_n = len(self.run.data), self.run.data.weight
-        drawn = plan_draws(weight_n, min(n, _STATISTICS_FROM)).draw(
+        pixels = math.prod(self.run.data.X.shape[1:-1])
+        enough = max(_STATISTICS_FROM // pixels, _FEWEST_IMAGES)
+        drawn = plan_draws(weight_n, min(n, enough)).draw(
             np.random.default_rng([self.settings.seed, epoch, 2])
         )
         whole = drawn[: max(drawn.size // self.batch, 1) * self.batch][
@@ -328,7 +372,7 @@ class TrainingLoop:
             now = {name: value.detach().cpu() for name, value in self.network.state_dict().items()}
             state = {
                 "network": now,
-                "optimizer": self.sgd.state_dict(),
+                "optimizer": self.inner_optimizer.state_dict(),
                 "precision": self.fabric.strategy.precision.state_dict(),
             }
             state["sampler"] = (
@@ -343,13 +387,14 @@ class TrainingLoop:
         self.fabric.barrier()
 
     def _take_up(self, path: Path) -> None:
-        """Continue from a checkpoint, if there is one."""
-        if not path.exists():
+        """Continue from a checkpoint, if there is one; other processes need not see its file."""
+        first = self.fabric.global_rank == 0
+        state = self.fabric.broadcast(load_state(path) if first and path.exists() else None)
+        if state is None:
             return
-        state = load_state(path)
         fill_network(self.network, state["network"], self.settings.model, path)
         try:
-            self.sgd.load_state_dict(state["optimizer"])
+            self.inner_optimizer.load_state_dict(state["optimizer"])
         except ValueError as error:
             raise DataError(
                 f"{path} was written by another version of this training ({error}): start again "
@@ -361,45 +406,6 @@ class TrainingLoop:
             self.sampler.load_state_dict(state["sampler"])
         self.history, self.kept = list(state["history"]), state["kept"]
         logger.info("resumed after epoch %d", len(self.history))
-
-
-def judge_rows(network: Any, rows: DeviceRows, fabric: Any = None) -> dict[str, float]:
-    """Measure loss and accuracy under the weights, Σ_i w_i ℓ_i/Σ_i w_i, and accuracy without.
-
-    Each process judges its share.
-    """
-    import torch
-
-    rank, n_processes = (0, 1) if fabric is None else (fabric.global_rank, fabric.world_size)
-    mine = np.arange(rank, len(rows), n_processes)
-    size = rows_at_once(rows.data.X.shape[1:])
-    sums = torch.zeros(5, dtype=torch.float64, device=rows.device)
-    network.eval()
-    with torch.inference_mode(), nullcontext() if fabric is None else fabric.autocast():
-        for start in range(0, mine.size, size):
-            part = mine[start : start + size]
-            images, label = rows.take(part)
-            logits = network(images).double()
-            weight = rows.weight(part)
-            loss = torch.nn.functional.cross_entropy(logits, label, reduction="none")
-            hit = (logits.argmax(1) == label).double()
-            sums += torch.stack(
-                [
-                    (weight * loss).sum(),
-                    (weight * hit).sum(),
-                    weight.sum(),
-                    hit.sum(),
-                    torch.ones_like(hit).sum(),
-                ]
-            )
-    if fabric is not None:
-        sums = fabric.all_reduce(sums, reduce_op="sum")
-    lost, right, weight_sum, hits, count = sums.tolist()
-    return {
-        "loss": lost / weight_sum,
-        "accuracy": right / weight_sum,
-        "accuracy_unweighted": hits / count,
-    }
 
 
 def _make_loss(

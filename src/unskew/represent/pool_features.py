@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from unskew.engine.progress import show_progress
 from unskew.errors import DataError, no_image_left, too_many_unreadable, wrong_option
+from unskew.files.row_file import RowFile
 from unskew.records import Pool
 from unskew.records.arrays import Bools
 from unskew.records.pool import JoinedImages
@@ -24,6 +25,10 @@ from unskew.represent.workers import Results, count_jobs, open_shelves, run_rows
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+# Rows that are moved at a time: 200 MB of squares of 128 pixels.
+_MOVED_ROWS = 4096
 
 
 class ImageOptions(TypedDict, total=False):
@@ -144,6 +149,7 @@ def run_images(
     tolerance: float = 0.01,
     max_pixels: int | None = MAX_PIXELS,
     progress: bool | None = None,
+    memory: int | None = None,
 ) -> tuple[Results, Bools, list[pd.DataFrame]]:
     """Compute the representations of all images of all pools, one after the other.
 
@@ -157,7 +163,7 @@ def run_images(
         for one in representations
     )
     shelves, files = open_shelves(cache, representations)
-    results = Results(len(images), representations, shelves, files, hashes=content)
+    results = Results(len(images), representations, shelves, files, hashes=content, memory=memory)
     before = sum(0 if pool.set_aside is None else len(pool.set_aside) for pool in pools)
 
     def give_up(n_failed: int) -> None:
@@ -191,16 +197,17 @@ def compute_rows(
     representation: Representation,
     *,
     label: str = "Representing images",
+    memory: int | None = None,
     **options: Unpack[ImageOptions],
 ) -> tuple[Pool, npt.NDArray[Any]]:
     """Compute one representation that is too wide for columns.
 
     Returns the pool without unusable images, and (n, d) what `compute` gave for the others;
     ``finish`` is left to the caller. The values are mapped from a temporary file where they are too
-    many for the memory.
+    many for the memory; with ``memory``, more megabytes than that are a `RowFile`.
     """
     results, usable, aside = run_images(
-        (pool,), (representation,), content=False, label=label, **options
+        (pool,), (representation,), content=False, label=label, memory=memory, **options
     )
     table = results.values[0]
     assert table is not None  # there is a usable image
@@ -275,15 +282,15 @@ def _columns(results: Results, usable: Bools) -> dict[str, Any]:
     return columns
 
 
-def _kept(table: npt.NDArray[Any], usable: Bools) -> npt.NDArray[Any]:
+def _kept(table: Any, usable: Bools) -> Any:
     """Move the usable rows together in place: the table may be too large for a copy."""
     if usable.all():
         return table
     rows = np.flatnonzero(usable)
-    for start in range(0, rows.size, 65_536):
-        block = rows[start : start + 65_536]
+    for start in range(0, rows.size, _MOVED_ROWS):
+        block = rows[start : start + _MOVED_ROWS]
         table[start : start + block.size] = table[block]
-    return table[: rows.size]
+    return table.head(rows.size) if isinstance(table, RowFile) else table[: rows.size]
 
 
 def _enter_columns(

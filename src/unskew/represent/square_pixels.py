@@ -69,12 +69,13 @@ def square_images(
     tolerance: float = 0.01,
     max_pixels: int | None = MAX_PIXELS,
     progress: bool | None = None,
+    memory: int = 1024,
 ) -> tuple[Pool, npt.NDArray[np.uint8]]:
     """Decode all images into squares of one size.
 
     Returns the pool without images that cannot be decoded, and (n, size, size, 3) uint8 pixels of
-    the others, in its order. The pixels are mapped from a temporary file where they are too many
-    for the memory. The settings are those of `unskew.represent_images`.
+    the others, in its order. Where they need more than ``memory`` megabytes, they are a `RowFile`,
+    read as they are needed. The settings are those of `unskew.represent_images`.
     """
     kept, table = compute_rows(
         pool,
@@ -85,5 +86,6 @@ def square_images(
         max_pixels=max_pixels,
         progress=progress,
         label="Reading pixels",
+        memory=memory,
     )
     return kept, table.reshape(-1, size, size, 3)

@@ -8,6 +8,7 @@ those of the standard library they do not run the user's script again, so it nee
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import tempfile
@@ -22,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.errors import DataError, wrong_option
+from unskew.files.row_file import RowFile
 from unskew.records.arrays import Bools, Ints
 from unskew.records.pool import ChosenImages, Images, JoinedImages
 from unskew.represent.base import Representation
@@ -128,7 +130,7 @@ def _work(file: str, rows: Sequence[int]) -> TaskResult:
 
 _ROWS_PER_TASK = 64
 # How often results are written: what a killed run can lose.
-_WRITE_ROWS, _WRITE_SECONDS = 4096, 15.0
+_WRITE_ROWS, _WRITE_BYTES, _WRITE_SECONDS = 4096, 64 * 2**20, 15.0
 # Work left, in seconds of all threads, from which on processes are started, which takes one or two.
 _WORTH_PROCESSES = 4.0
 # Larger tables of values (embeddings of many images) are kept in a temporary file instead of
@@ -137,7 +139,10 @@ _LARGEST_IN_MEMORY = 256 * 2**20
 
 
 class Results:
-    """Values of all rows, filled as they come: (n, d) for each representation once d is known."""
+    """Values of all rows, filled as they come: (n, d) for each representation once d is known.
+
+    With ``memory``, tables of more megabytes than that are a `RowFile`.
+    """
 
     def __init__(
         self,
@@ -146,12 +151,13 @@ class Results:
         shelves: Sequence[Shelf] | None,
         files: Shelf | None,
         hashes: bool = False,
+        memory: int | None = None,
     ) -> None:
-        self.n, self.representations = n, representations
+        self.n, self.representations, self.memory = n, representations, memory
         self.shelves, self.files, self.hashes = shelves, files, hashes
         self.content = np.zeros(n, dtype=KEY_DTYPE)
         self.failed: dict[int, str] = {}
-        self.values: list[npt.NDArray[Any] | None] = [None] * len(representations)
+        self.values: list[Any] = [None] * len(representations)
         self._done = np.zeros((len(representations), n), dtype=bool)
         self._unwritten: list[TaskResult] = []
         self._last_write = time.monotonic()
@@ -165,7 +171,12 @@ class Results:
         self.failed.update(result.failed)
         self._unwritten.append(result)
         waiting = sum(result.n_rows for result in self._unwritten)
-        if waiting >= _WRITE_ROWS or time.monotonic() - self._last_write > _WRITE_SECONDS:
+        n_bytes = sum(values.nbytes for result in self._unwritten for _, _, values in result.values)
+        if (
+            waiting >= _WRITE_ROWS
+            or n_bytes > _WRITE_BYTES
+            or time.monotonic() - self._last_write > _WRITE_SECONDS
+        ):
             self.write()
 
     def write(self) -> None:
@@ -211,7 +222,7 @@ class Results:
     def _enter(self, number: int, rows: Ints, values: npt.NDArray[Any]) -> None:
         table = self.values[number]
         if table is None:
-            table = self.values[number] = _empty_table(self.n, values)
+            table = self.values[number] = _empty_table(self.n, values, self.memory)
         table[rows] = values
         self._done[number, rows] = True
 
@@ -401,11 +412,14 @@ def open_shelves(
     ], open_file_shelf(cache)
 
 
-def _empty_table(n: int, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _empty_table(n: int, values: npt.NDArray[Any], memory: int | None) -> Any:
     shape, dtype = (n, values.shape[1]), values.dtype
     if dtype.hasobject:
         return np.full(shape, None, dtype=object)
-    if n * values.shape[1] * dtype.itemsize > _LARGEST_IN_MEMORY:
+    if memory is not None:
+        if math.prod(shape) * dtype.itemsize > memory * 2**20:
+            return RowFile(shape, dtype)
+    elif n * values.shape[1] * dtype.itemsize > _LARGEST_IN_MEMORY:
         # The file has no name any more once it is open, and is gone with the array.
         with tempfile.TemporaryFile(prefix="unskew-") as file:
             return np.memmap(file, dtype=dtype, mode="w+", shape=shape)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +25,10 @@ from unskew.learn.weights_by_id import align_by_id
 from unskew.records import Floats, Ints, Pool
 from unskew.records.levels import level_text
 from unskew.runs.forecast import probe_features
-from unskew.runs.inputs import Inputs, read_inputs, usable_cache
+from unskew.runs.inputs import Inputs, read_inputs
 from unskew.splits.assignment import split_pool
 from unskew.training.learnable import check_learnable, teach_every_class
+from unskew.training.pixels import read_squares
 
 if TYPE_CHECKING:
     from unskew.debiasing.pool_weights import SplitWeights
@@ -40,7 +40,7 @@ _TRAIN, _TEST = ("train", "training"), ("test", "testing")
 _VALIDATION = ("validation", "valid", "val", "dev", "development", "eval", "evaluation")
 # Keys of [learn] that say what is trained on, and what is compared; all others are settings of the
 # training itself.
-_NOT_OF_TRAINING = ("preset", "size", "resize", "validation", "arms", "seeds", "by")
+_NOT_OF_TRAINING = ("preset", "size", "resize", "validation", "arms", "seeds", "by", "memory")
 
 # Of the preset "fast" on 50,000 images: batch, epochs, and the steps that these make.
 _BATCH, _EPOCHS, _STEPS, _MOST_EPOCHS = 512, 4, 388, 40
@@ -97,9 +97,9 @@ class TrainingInputs:
     @property
     def preprocessing(self) -> dict[str, Any]:
         """Return how other images become what the model takes, as plain values."""
-        learn = self.inputs.config.learn
         if not self.columns:
-            return {"kind": "images", "size": learn.size, "resize": learn.resize}
+            resize = self.inputs.config.learn.resize
+            return {"kind": "images", "size": int(self.X.shape[1]), "resize": resize}
         return {
             "kind": "features",
             "columns": list(self.columns),
@@ -122,7 +122,7 @@ def read_training_inputs(
         columns = tuple(probe_features(inputs))
         X = inputs.pool.frame[list(columns)].to_numpy(dtype=np.float32)
     else:
-        pool, X = _squares(config, inputs.pool, progress)
+        pool, X = read_squares(config, inputs.pool, progress)
         inputs, columns = replace(inputs, pool=pool), ()
     table, note = None, ""
     if "split" not in inputs.pool.frame.columns:
@@ -145,7 +145,7 @@ def check_learn(config: RunConfig) -> None:
         raise ConfigError(
             f"learn.model = {learn.model!r} does not go with the preset {learn.preset!r}: a probe "
             "is trained on features "
-            '(preset = "probe"), a network on pixels (preset = "fast" or "article").',
+            '(preset = "probe"), a network on pixels (preset = "fast", "finetune" or "article").',
             key="learn.model",
             value=learn.model,
         )
@@ -159,23 +159,6 @@ def check_learn(config: RunConfig) -> None:
             key="learn.preset",
             value=learn.preset,
         )
-
-
-def _squares(
-    config: RunConfig, pool: Pool, progress: bool | None
-) -> tuple[Pool, npt.NDArray[np.uint8]]:
-    from unskew.represent.square_pixels import square_images
-
-    return square_images(
-        pool,
-        config.learn.size,
-        config.learn.resize,
-        cache=usable_cache(config.cache),
-        jobs=config.engine.jobs,
-        tolerance=config.sources.tolerance,
-        max_pixels=config.sources.max_pixels,
-        progress=progress,
-    )
 
 
 def _with_validation(inputs: Inputs, out: Path) -> tuple[Inputs, str]:
@@ -265,7 +248,6 @@ def _for_few_images(n: int, options: Mapping[str, Any]) -> dict[str, Any]:
 DEBIASED, NAIVE, GIVEN = "debiased", "naive", "given"
 ARMS = (DEBIASED, *BASELINES)
 OF_NETWORKS = ("deferred_weighting", "vs_loss")
-_BLOCK = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -410,16 +392,11 @@ def read_given_weights(training: TrainingInputs, path: str | PathLike[str]) -> F
 
 
 def take_training_rows(X: npt.NDArray[Any], rows: Ints) -> npt.NDArray[Any]:
-    """Return X[rows]; rows of an array mapped from a file are mapped from a temporary file."""
-    if not isinstance(X, np.memmap):
-        return X[rows]
-    with tempfile.TemporaryFile(prefix="unskew-") as file:
-        taken: npt.NDArray[Any] = np.memmap(
-            file, dtype=X.dtype, mode="w+", shape=(rows.size, *X.shape[1:])
-        )
-    for start in range(0, rows.size, _BLOCK):
-        taken[start : start + _BLOCK] = X[rows[start : start + _BLOCK]]
-    return taken
+    """Return X[rows], each row copied when it is needed: there may be no memory for all twice."""
+    from unskew.learn.training_data import PickedRows
+
+    is_large = X.ndim == 4 or isinstance(X, np.memmap)
+    return cast(npt.NDArray[Any], PickedRows(X, rows)) if is_large else X[rows]
 
 
 def gather_training_data(training: TrainingInputs, arm: TrainingArm) -> TrainingData:

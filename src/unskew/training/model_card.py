@@ -112,7 +112,8 @@ def gather_facts(prepared: Preparation, model: TrainedModel) -> CardFacts:
 def _describe_input(training: TrainingInputs) -> str:
     columns, learn = training.columns, training.inputs.config.learn
     if not columns:
-        return f"images as squares of {learn.size} × {learn.size} pixels ({learn.resize})"
+        side = training.X.shape[1]
+        return f"images as squares of {side} × {side} pixels ({learn.resize})"
     more = " …" if len(columns) > _MOST_COLUMNS else ""
     return f"{len(columns)} numbers: {', '.join(columns[:_MOST_COLUMNS])}{more}"
 

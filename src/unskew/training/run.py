@@ -7,12 +7,10 @@ both together are `unskew train`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from unskew.config.key_rules import unread_keys
 from unskew.config.run_config import RunConfig, with_settings
@@ -98,7 +96,8 @@ def override_learn(config: RunConfig, options: Mapping[str, Any]) -> RunConfig:
     unread = unread_keys(config.learn.settings() | overridden)
     for name, owner in unread.items():
         if name in overridden:
-            raise ConfigError(f"--{name} goes with {owner}: leave it out.", option=f"--{name}")
+            option = "--milestone" if name == "milestones" else f"--{name.replace('_', '-')}"
+            raise ConfigError(f"{option} goes with {owner}: leave it out.", option=option)
     if overridden and unread:
         log.warning(
             "[learn] of the configuration has keys for another kind of model than this one, which "
@@ -150,12 +149,15 @@ def prepare_training(
     is_probe = config.learn.preset == "probe" and config.learn.model in (None, "probe")
     names = (GIVEN,) if weights is not None else check_arms(config.learn.arms, probe=is_probe)
     require_torch()
+    from unskew.learn.training_logs import find_logger
+
     _check_device(config)
     check_training_folder(out, resume=resume, force=force)
     before = _read_earlier(out) if resume else None
     with unreadable_listed(out):
         training = read_training_inputs(config, out, progress=progress)
     settings = settings_for(training)
+    find_logger(settings.logger)
     _try_network(settings, training, names)
     given_n = None if weights is None else read_given_weights(training, weights)
     start = describe_start(training, names, out)
@@ -262,23 +264,29 @@ def _start_record(
 def _try_network(settings: TrainSettings, training: TrainingInputs, names: Sequence[str]) -> None:
     """Refuse, before anything is weighed, a network that cannot be made or has other outputs."""
     from unskew.learn.last_layer import need_last_layer
-    from unskew.learn.model_zoo import make_network
+    from unskew.learn.trained_model import new_network
 
     shape: tuple[int, ...] = training.X.shape[1:]
     n_classes = len(training.classes)
-    network = make_network(
-        settings.model, shape, n_classes, np.zeros(shape[-1]), np.ones(shape[-1])
-    )
+    network = new_network(settings, shape, n_classes)
     refitting = ["way 'head'"] if settings.way == "head" else []
+    refitting += ["head_share"] if settings.head_epochs else []
     refitting += [name for name in names if name == "classifier_retraining"]
     for what in refitting if settings.model != "probe" else ():
         need_last_layer(network, settings.model, shape, n_classes, what)
 
 
 def run_training(
-    prepared: Preparation, *, progress: bool | None = None, replicates: int = 1000
+    prepared: Preparation,
+    *,
+    progress: bool | None = None,
+    replicates: int = 1000,
+    report: Callable[[str], None] | None = None,
 ) -> TrainingResult:
-    """Train every arm, evaluate them on the held-out split, and write the results."""
+    """Train every arm, evaluate them on the held-out split, and write the results.
+
+    ``report`` is called with a plain line for each arm and epoch.
+    """
     from unskew.learn.train import train_model
 
     training, out = prepared.training, prepared.out
@@ -290,6 +298,8 @@ def run_training(
         for seed, name in zip(prepared.seeds, folders, strict=True):
             folder = out / ARMS_FOLDER / name
             folder.parent.mkdir(parents=True, exist_ok=True)
+            if report is not None and len(prepared.arms) * len(folders) > 1:
+                report(f"Training {name}.")
             model = train_model(
                 data,
                 replace(prepared.settings, seed=seed),
@@ -298,6 +308,7 @@ def run_training(
                 force=not prepared.resume,
                 progress=progress,
                 recipe=arm.recipe,
+                report=report,
             )
             models[arm.name].append(model)
     held_out = take_training_rows(training.X, training.rows(training.splits.held_out))

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from unskew.learn.fast_network import FastNetwork  # noqa: E402
+from unskew.learn.architectures.fast_network import FastNetwork  # noqa: E402
 
 
 def _size(network) -> int:

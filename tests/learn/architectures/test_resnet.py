@@ -6,8 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from unskew.learn.fast_network import FastNetwork  # noqa: E402
-from unskew.learn.resnet import DEPTHS, ResNet, _Block  # noqa: E402
+from unskew.learn.architectures.fast_network import FastNetwork  # noqa: E402
+from unskew.learn.architectures.resnet import DEPTHS, ResNet, _Block  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
