@@ -1,7 +1,6 @@
 """`unskew train`, on files.
 
-- ``folder``: the output folder of a training: which run it holds, whether another may replace it,
-  its projections.
+- ``folder``: the output folder of a training: which run it holds, whether another may replace it.
 - ``inputs``: what `unskew train` learns from and compares: pixels or features, classes, splits,
   arms.
 - ``model_card``: the facts of the model card; its text is in ``templates/``.

@@ -23,9 +23,10 @@ from unskew.records.arrays import Randomness
 from unskew.runs.evaluate import run_rules
 from unskew.runs.inputs import find_user_modules
 from unskew.runs.output import features_table, write_frame
+from unskew.runs.projections import represent_alike
 from unskew.sources.discovery import find_sources
 from unskew.sources.readers import read_sources
-from unskew.training.folder import ARMS_FOLDER, check_models, read_record, represent_alike
+from unskew.training.folder import ARMS_FOLDER, check_models, read_record
 from unskew.training.result import prediction_frame
 
 _ALL = "all images"

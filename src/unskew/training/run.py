@@ -31,13 +31,13 @@ from unskew.runs.output import (
 )
 from unskew.runs.pipeline import Run
 from unskew.runs.pipeline import run as run_in_memory
+from unskew.runs.projections import PROJECTIONS, write_projections
 from unskew.training.folder import (
     ARMS_FOLDER,
     CARD,
     HISTORY,
     METRICS,
     PREDICTIONS,
-    PROJECTIONS,
     RECORD,
     check_models,
     check_same,
@@ -48,7 +48,6 @@ from unskew.training.folder import (
     fingerprint_models,
     fingerprint_weights,
     read_record,
-    write_projections,
     write_training_record,
 )
 from unskew.training.inputs import (
