@@ -61,9 +61,7 @@ def test_the_change_is_dated_by_the_strongest_bettor() -> None:
 @pytest.mark.parametrize("share", [0.05, 0.03, 0.0])
 def test_share_evidence_expects_at_most_one(share: float) -> None:
     x = np.arange(13)
-    evidence = [
-        np.exp(log_share_evidence(np.array([k]), np.array([12 - k]), 0.05)[0]) for k in x
-    ]
+    evidence = [np.exp(log_share_evidence(np.array([k]), np.array([12 - k]), 0.05)[0]) for k in x]
     mean = float(scipy.stats.binom.pmf(x, 12, share) @ evidence)
     if share == 0.05:
         assert mean == pytest.approx(1.0, rel=1e-9)
@@ -74,7 +72,12 @@ def test_share_evidence_expects_at_most_one(share: float) -> None:
 def test_interval_holds_the_shares_that_no_bettor_has_refuted() -> None:
     low, high = share_interval_sequence(7, 50, 0.95)
     assert low < 7 / 50 < high
-    for p, inside in ((low * 0.99, False), (low * 1.01, True), (high * 0.99, True), (high * 1.01, False)):
+    for p, inside in (
+        (low * 0.99, False),
+        (low * 1.01, True),
+        (high * 0.99, True),
+        (high * 1.01, False),
+    ):
         mixture = scipy.special.beta(7.5, 43.5) / scipy.special.beta(0.5, 0.5)
         assert (mixture / (p**7 * (1 - p) ** 43) < 20) == inside
     assert share_interval_sequence(0, 0, 0.95) == (0.0, 1.0)

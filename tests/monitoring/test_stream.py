@@ -55,9 +55,7 @@ def _watch(reference: Reference, batches: list[pd.DataFrame], target: bool = Fal
         seen = pd.concat([*([] if seen is None else [seen]), *parts], ignore_index=True)
         evidence.append(weigh_evidence(reference, seen, look + 1, 0.05)[0])
     looks = [f"day {k}" for k in range(len(batches))]
-    return judge_streams(
-        reference, seen, looks, evidence, max_uncovered=0.05, counted=1, known=0
-    )
+    return judge_streams(reference, seen, looks, evidence, max_uncovered=0.05, counted=1, known=0)
 
 
 def test_all_tests_share_the_five_percent(reference: Reference) -> None:
@@ -73,16 +71,20 @@ def test_the_source_that_moved_is_named_and_no_other(reference: Reference) -> No
     days = [_images(30, rng, 1.2 * (day >= 4), f"d{day}-") for day in range(9)]
     found = _watch(reference, days)
     drifted = {stream.name: stream for stream in found.streams if stream.drifted}
-    assert "b" in drifted and "a" not in drifted
+    assert "b" in drifted
+    assert "a" not in drifted
     best = next(one for one in drifted["b"].variables if one.variable == "x")
-    assert best.log10_peak >= LOG10_ALARM and best.since == "day 4"
+    assert best.log10_peak >= LOG10_ALARM
+    assert best.since == "day 4"
     assert best.change.difference == pytest.approx(1.2, abs=4 * best.change.stderr)
-    assert "`b`" in found.headline and "b" in repr(found)
+    assert "`b`" in found.headline
+    assert "b" in repr(found)
 
 
 def test_scores_rank_among_the_half_that_they_were_not_fitted_on(reference: Reference) -> None:
     values = reference.streams["a"].values
-    assert values["x"].size == 200 and values[WEIGHT].size == values[MEMBERSHIP].size == 100
+    assert values["x"].size == 200
+    assert values[WEIGHT].size == values[MEMBERSHIP].size == 100
     assert reference.streams[TARGET_STREAM].values[DISTANCE].size == 60
 
 
@@ -92,8 +94,10 @@ def test_a_target_far_from_the_pool_is_outside(reference: Reference) -> None:
     far["x"] += 40.0
     found = _watch(reference, [far], target=True)
     (stream,) = found.streams
-    assert stream.kind == "target" and stream.drifted
-    assert stream.outside.share == 1.0 and stream.outside.low > 0.8
+    assert stream.kind == "target"
+    assert stream.drifted
+    assert stream.outside.share == 1.0
+    assert stream.outside.low > 0.8
     assert any(one.variable == OUTSIDE and one.log10_peak > LOG10_ALARM for one in stream.variables)
 
 
@@ -126,7 +130,9 @@ def test_a_group_is_one_unit_and_copies_too() -> None:
 
 def test_known_images_are_told_by_content_where_there_is_one() -> None:
     old = pd.DataFrame({"id": ["1", "2"], "content": ["c1", "c2"], "group": ["g", "h"]})
-    new = pd.DataFrame({"id": ["1", "7", "8"], "content": ["c9", "c2", "c7"], "group": ["k", "k", "g"]})
+    new = pd.DataFrame(
+        {"id": ["1", "7", "8"], "content": ["c9", "c2", "c7"], "group": ["k", "k", "g"]}
+    )
     is_known, in_group = known_images(old).find(new)
     assert is_known.tolist() == [False, True, False]
     assert in_group.tolist() == [False, False, True]
@@ -137,7 +143,8 @@ def test_sizes_of_groups_are_compared() -> None:
     rng = np.random.default_rng(5)
     frame = _images(60, rng).assign(group=[f"g{k // 2}" for k in range(120)])
     reference = make_reference(Pool(frame), unskew.bias.Box(["x", "y"]), None, np.ones(120))
-    assert SIZE in reference.variables and set(reference.streams["a"].values[SIZE]) == {2.0}
+    assert SIZE in reference.variables
+    assert set(reference.streams["a"].values[SIZE]) == {2.0}
     assert reference.streams["a"].units == 30
 
 

@@ -123,7 +123,8 @@ def monitor_run(
     frame = represent_new(pool, out, config, home, **options).frame
     if target:
         frame = frame.assign(source=TARGET_STREAM)
-    _check_groups(reference, frame)
+    else:
+        _check_groups(reference, frame)
     counted, known, notes = _count_new(watch, reference, old, frame, batch)
     if watch.seen is None:
         raise DataError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,7 @@ from unskew.runs.projections import (
     write_projections,
 )
 from unskew.sources.discovery import find_sources
-from unskew.sources.readers import SETTINGS, read_sample, read_sources
+from unskew.sources.readers import SETTINGS, TARGET_SAMPLE, read_sample, read_sources
 from unskew.weigh.weights_table import read_weights_table
 
 if TYPE_CHECKING:
@@ -127,7 +127,12 @@ def read_new(
                 option="--source",
                 value=source,
             )
-        pool = read_sample(os.path.abspath(new), images=has_images)
+        is_sampled = config.target is not None and "sample" in config.target.settings()
+        if is_sampled or new.is_dir() != ("folders" in config.sources.settings()):
+            # As the run reads its own sample of the target.
+            pool = read_sample(os.path.abspath(new), images=has_images)
+        else:
+            pool = _read_with_roles(new, config, TARGET_SAMPLE, optional=("label", "group"))
     else:
         if source is not None and source not in names:
             raise ConfigError(
@@ -137,10 +142,29 @@ def read_new(
                 value=source,
                 allowed=list(names),
             )
-        pool = read_sources(_new_settings(new, config, source), config.folder)
+        pool = _read_with_roles(new, config, source, optional=("label",))
         _check_sources(pool, names)
     _check_ids(pool)
     return with_named_indicators(config, pool)
+
+
+def _read_with_roles(
+    new: Path, config: RunConfig, source: str | None, optional: Sequence[str]
+) -> Pool:
+    """Read images with the roles of the run; without ``optional`` ones whose columns are missing.
+
+    New images often have no labels yet.
+    """
+    settings = _new_settings(new, config, source)
+    while True:
+        try:
+            return read_sources(settings, config.folder)
+        except DataError as error:
+            lacking = error.facts.get("column")
+            role = next((r for r in optional if lacking and settings.get(r) == lacking), None)
+            if role is None:
+                raise
+            settings = {key: value for key, value in settings.items() if key != role}
 
 
 def _new_settings(new: Path, config: RunConfig, source: str | None) -> dict[str, Any]:
