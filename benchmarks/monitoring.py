@@ -1,6 +1,6 @@
 """False alarms and power of `unskew monitor` over years of daily looks.
 
-    python -m benchmarks.monitoring            # all of it, a few minutes on one core
+    python -m benchmarks.monitoring --jobs 2   # four minutes on one core
     python -m benchmarks.monitoring --years 60
 
 Every world is a year of 365 daily looks, drawn ``--years`` times. Ranks, bettors and shares of the
@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 
 import numba
 import numpy as np
@@ -226,11 +227,11 @@ NULL_WORLDS: dict[str, Callable[[np.random.Generator], Year]] = {
 }
 
 
-def false_alarms(years: int) -> Iterator[tuple[str, int]]:
-    """Yield (world, years with an alarm)."""
-    for at, (name, world) in enumerate(NULL_WORLDS.items()):
-        rng = np.random.default_rng([1, at])
-        yield name, sum(year_alarm(world(rng), rng) for _ in range(years))
+def false_alarms(name: str, years: int) -> int:
+    """Count years of a null world with an alarm."""
+    at = list(NULL_WORLDS).index(name)
+    rng = np.random.default_rng([1, at])
+    return sum(year_alarm(NULL_WORLDS[name](rng), rng) for _ in range(years))
 
 
 def outside_alarms(years: int) -> int:
@@ -290,43 +291,48 @@ def delays(kind: str, size: float, n_old: int, start: int, years: int) -> list[i
     return found
 
 
-def _power_rows(years: int) -> Iterator[str]:
-    cases = [("shift", d) for d in (0.2, 0.3, 0.5, 1.0)] + [("share", d) for d in (0.05, 0.1, 0.2)]
-    for kind, size in cases:
-        name = f"mean + {size} sd" if kind == "shift" else f"share 30% → {30 + 100 * size:.0f}%"
-        cells = []
-        for n_old, start in ((300, 0), (300, 180), (3000, 0), (3000, 180)):
-            days = delays(kind, size, n_old, start, years)
-            caught = sum(day < DAYS for day in days)
-            median = float(np.median(days))
-            shown = f"{median:.0f}" if median < DAYS else "–"
-            cells.append(f"{caught / years:.0%}, {shown}")
-        yield f"| {name} | " + " | ".join(cells) + " |"
+CHANGES = [
+    *[("shift", size) for size in (0.2, 0.3, 0.5, 1.0)],
+    *[("share", size) for size in (0.05, 0.1, 0.2)],
+]
+
+
+def power_row(kind: str, size: float, years: int) -> str:
+    """Return a row of the table: years with an alarm, and the median of days until it."""
+    name = f"mean + {size} sd" if kind == "shift" else f"share 30% → {30 + 100 * size:.0f}%"
+    cells = []
+    for n_old, start in ((300, 0), (300, 180), (3000, 0), (3000, 180)):
+        days = delays(kind, size, n_old, start, years)
+        caught, median = sum(day < DAYS for day in days), float(np.median(days))
+        shown = f", {median:.0f} days" if median < DAYS else ""
+        cells.append(f"{caught / years:.0%}{shown}")
+    return f"| {name} | " + " | ".join(cells) + " |"
 
 
 def main() -> None:
     """Print the tables of docs/monitor.md."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--years", type=int, default=400, help="years of each null world")
-    years = parser.parse_args().years
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    options = parser.parse_args()
+    years, few = options.years, min(options.years, 100)
     check_compiled(np.random.default_rng(0))
-    print("| nothing changes | years | with an alarm |\n|---|---|---|")
-    for name, alarms in false_alarms(years):
-        print(f"| {name} | {years} | {alarms / years:.1%} |", flush=True)
-    print(
-        f"| 5% of the target outside, 5% allowed | {years} | {outside_alarms(years) / years:.1%} |"
-    )
-    few = min(years, 100)
-    fixed, daily = naive_alarms(few)
-    print("\n| shortcut | years | with an alarm |\n|---|---|---|")
-    print(f"| the old images taken as the truth | {few} | {fixed / few:.0%} |")
-    print(f"| a two-sample test at 5% every day | {few} | {daily / few:.0%} |")
-    print(
-        "\n| change | 300 old, day 1 | 300 old, day 181 | 3,000 old, day 1 | 3,000 old, day 181 |"
-    )
-    print("|---|---|---|---|---|")
-    for row in _power_rows(few):
-        print(row, flush=True)
+    with ProcessPoolExecutor(options.jobs) as pool:
+        worlds = {name: pool.submit(false_alarms, name, years) for name in NULL_WORLDS}
+        worlds["5% of the target outside, 5% allowed"] = pool.submit(outside_alarms, years)
+        naive = pool.submit(naive_alarms, few)
+        rows = [pool.submit(power_row, kind, size, few) for kind, size in CHANGES]
+        print("| nothing changes | years | with an alarm |\n|---|---|---|")
+        for name, alarms in worlds.items():
+            print(f"| {name} | {years} | {alarms.result() / years:.1%} |", flush=True)
+        fixed, daily = naive.result()
+        print("\n| shortcut | years | with an alarm |\n|---|---|---|")
+        print(f"| the old images taken as the truth | {few} | {fixed / few:.0%} |")
+        print(f"| a two-sample test at 5% every day | {few} | {daily / few:.0%} |")
+        starts = ("300 old, day 1", "300 old, day 181", "3,000 old, day 1", "3,000 old, day 181")
+        print(f"\n| change | {' | '.join(starts)} |\n|---|---|---|---|---|")
+        for row in rows:
+            print(row.result(), flush=True)
 
 
 if __name__ == "__main__":

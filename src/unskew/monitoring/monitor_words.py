@@ -41,11 +41,11 @@ def find_sentences(
     sentences = []
     for stream in streams:
         if stream.drifted:
-            found = [one for one in stream.variables if one.log10_peak >= alarm]
-            sentences += [_say_change(stream, one, max_uncovered) for one in found[:3]]
-            if len(found) > 3:
+            alarming = [one for one in stream.variables if one.log10_peak >= alarm]
+            sentences += [_say_change(stream, one, max_uncovered) for one in alarming[:3]]
+            if len(alarming) > 3:
                 sentences.append(
-                    f"{_subject(stream)}: also {first_few([one.variable for one in found[3:]])}."
+                    f"{_subject(stream)}: also {first_few([one.variable for one in alarming[3:]])}."
                 )
         elif stream.strongest is not None:
             evidence = show_evidence(stream.log10_peak)
@@ -128,20 +128,20 @@ def find_next_steps(streams: Sequence[MonitoredStream], alarm: float) -> tuple[s
             f"{sources[0]}-new) and run `unskew weigh` again: old and new images then each have "
             "their own selection. Weights of the old images stay right for the old images."
         )
-    found = {one.variable for s in drifted for one in s.variables if one.log10_peak >= alarm}
-    if MEMBERSHIP in found:
+    alarming = {one.variable for s in drifted for one in s.variables if one.log10_peak >= alarm}
+    if MEMBERSHIP in alarming:
         steps.append(
             "Fit the bias model again with the new images; if its page reports a bad fit, compare "
             "families with `unskew.choose_bias`."
         )
     if any(stream.kind == "target" for stream in drifted):
-        if OUTSIDE in found:
+        if OUTSIDE in alarming:
             steps.append(
                 "Collect images like those of the target that the pool lacks, or restrict the "
                 'target (uncovered = "restrict"): no weight makes up for images that no source '
                 "has."
             )
-        if found - {OUTSIDE}:
+        if alarming - {OUTSIDE}:
             steps.append(
                 "Describe the target again, by new margins or a new sample, and run "
                 "`unskew weigh`: the weights are for the target as it was."

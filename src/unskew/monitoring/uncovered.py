@@ -79,7 +79,7 @@ def count_unseen(
     levels: Mapping[str, frozenset[str]], values: Mapping[str, Sequence[str]]
 ) -> tuple[tuple[str, str, int], ...]:
     """Count (column, level, units) of levels that the pool lacks, the most frequent first."""
-    found = [
+    lacking = [
         (name, level, int(count))
         for name, own in values.items()
         if name in levels
@@ -88,4 +88,4 @@ def count_unseen(
         )
         if level not in levels[name]
     ]
-    return tuple(sorted(((n, str(at), c) for n, at, c in found), key=lambda one: -one[2]))
+    return tuple(sorted(((n, str(at), c) for n, at, c in lacking), key=lambda one: -one[2]))

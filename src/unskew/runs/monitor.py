@@ -117,7 +117,7 @@ def monitor_run(
         "max_uncovered": max_uncovered,
     }
     watch = _read_state(home, settings, restart)
-    options = {"jobs": jobs, "progress": progress}
+    options: dict[str, Any] = {"jobs": jobs, "progress": progress}
     reference, old = read_reference(out, config, home, **options)
     pool = read_new(Path(new), config, tuple(reference.sources), source, target)
     frame = represent_new(pool, out, config, home, **options).frame

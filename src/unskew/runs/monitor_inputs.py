@@ -169,17 +169,17 @@ def _read_with_roles(
 
 def _new_settings(new: Path, config: RunConfig, source: str | None) -> dict[str, Any]:
     """Return settings of ``[sources]`` for the new images: roles as in the run."""
-    found = find_sources([new], config.folder)
-    kind = next(key for key in found if key in SETTINGS)
+    guessed = find_sources([new], config.folder)
+    kind = next(key for key in guessed if key in SETTINGS)
     run = config.sources.settings()
-    roles = found
+    roles = guessed
     if run.get(kind) is not None:
         kept = {key: run[key] for key in SETTINGS[kind] if key != "split" and key in run}
-        is_one_table = not isinstance(found[kind], Mapping) or "source" in kept
-        place = os.path.abspath(new) if is_one_table and kind != "folders" else found[kind]
+        is_one_table = not isinstance(guessed[kind], Mapping) or "source" in kept
+        place = os.path.abspath(new) if is_one_table and kind != "folders" else guessed[kind]
         roles = {kind: place} | kept
     elif run.get("images") is False:
-        roles = found | {"images": False}
+        roles = guessed | {"images": False}
     if source is None:
         return roles
     rest = {key: value for key, value in roles.items() if key not in (kind, "source")}

@@ -133,7 +133,7 @@ def _look_ticks(looks: tuple[str, ...]) -> Markup:
 
 def change_table(stream: MonitoredStream, monitoring: Monitoring) -> PageTable:
     """List the variables of a stream: evidence, and the change with its error."""
-    columns = [
+    columns: list[TableColumn | str] = [
         TableColumn("Variable", numeric=False),
         "Evidence",
         "Largest",
@@ -192,7 +192,7 @@ def _coverage_table(monitoring: Monitoring) -> PageTable:
         for stream in monitoring.streams
         if stream.outside is not None
     ]
-    columns = [
+    columns: list[TableColumn | str] = [
         TableColumn("Source", numeric=False),
         "Old units",
         "New images",
