@@ -42,7 +42,9 @@ def test_an_unknown_level_leaves_the_scores_of_the_others() -> None:
     frame = draw_images(30, rng).assign(label=rng.choice(["cat", "dog"], 60))
     target = Target.uniform("label")
     scores = learn_scores(Pool(frame), unskew.bias.Strata("label"), target, (), seed=0)
-    mixed = frame.assign(label=["fox", *frame["label"][1:]])
+    # Another column has missing values; they are no obstacle.
+    other = [None if k % 3 else "p" for k in range(60)]
+    mixed = frame.assign(label=["fox", *frame["label"][1:]], other=other)
     computed = scores.compute(mixed, "a")[WEIGHT]
     assert np.isinf(computed[0])
     assert computed[1:] == pytest.approx(scores.compute(frame, "a")[WEIGHT][1:])

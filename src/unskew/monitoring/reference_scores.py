@@ -107,9 +107,11 @@ def _alike_together(frame: pd.DataFrame) -> Ints:
     """(n,) rows ordered by their levels, so that rows with an unknown level are neighbours."""
     texts = frame.select_dtypes(exclude="number")
     names = [name for name in texts.columns if name not in ("id", "path", "content", "group")]
-    if not names:
-        return np.arange(len(frame))
-    return np.argsort(texts[names].astype(str).agg("\x1f".join, axis=1).to_numpy(), kind="stable")
+    keys = [
+        np.unique(texts[name].map(str).to_numpy(dtype=str), return_inverse=True)[1]
+        for name in names
+    ]
+    return np.lexsort([np.zeros(len(frame)), *keys])
 
 
 def _fill(rates: Any, log_nk: Floats, rows: Ints) -> bool:

@@ -128,7 +128,9 @@ def monitor_run(
     counted, known, notes = _count_new(watch, reference, old, frame, batch)
     if watch.seen is None:
         raise DataError(
-            f"there is no new image in {str(new)!r}: all {len(frame):,} are part of the run.",
+            f"there is no new image in {str(new)!r}: of {len(frame):,}, {known:,} are part of the "
+            "run, and the others belong to its groups. Do groups of other days have the same "
+            "names? Names of groups are unique over all days.",
             path=str(new),
             count=len(frame),
         )
@@ -280,7 +282,9 @@ def _add_look(watch: WatchState, reference: Reference, fresh: pd.DataFrame, name
 
 def _lacking(reference: Reference, frame: pd.DataFrame) -> list[str]:
     """Say which columns the new images lack: they are not compared at this look."""
-    columns = [name for name in reference.variables if name not in (*SCORES, SIZE)]
+    is_target = bool((frame["source"].astype(str) == TARGET_STREAM).all())
+    compared = reference.streams[TARGET_STREAM].variables if is_target else reference.variables
+    columns = [name for name in compared if name not in (*SCORES, SIZE)]
     lacking = [name for name in columns if name not in frame.columns]
     if not lacking:
         return []
