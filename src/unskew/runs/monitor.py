@@ -28,6 +28,7 @@ from unskew.runs.monitor_inputs import (
     represent_new,
 )
 from unskew.runs.output import FEATURES, WEIGHTS, check_writable, write_frame
+from unskew.runs.projections import PROJECTIONS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,6 +118,9 @@ def monitor_run(
         "max_uncovered": max_uncovered,
     }
     watch = _read_state(home, settings, restart)
+    if not watch.looks:
+        # Components of other weights, or of a first look that was not finished.
+        (home / PROJECTIONS).unlink(missing_ok=True)
     options: dict[str, Any] = {"jobs": jobs, "progress": progress}
     reference, old = read_reference(out, config, home, **options)
     pool = read_new(Path(new), config, tuple(reference.sources), source, target)
