@@ -1,6 +1,6 @@
 """False alarms and power of `unskew monitor` over years of daily looks.
 
-    python -m benchmarks.monitoring --jobs 2   # four minutes on one core
+    python -m benchmarks.monitoring --jobs 2   # a few minutes of one core
     python -m benchmarks.monitoring --years 60
 
 Every world is a year of 365 daily looks, drawn ``--years`` times. Ranks, bettors and shares of the
