@@ -34,7 +34,10 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         *("sources", "represent", "bias", "solve", "weigh", "learn", "scenarios"),
         *("report", "report/summary", "report/page"),
     ),
-    ("debiasing", "choosing", "forecasting", "estimators", "evaluation", "diagnosis"),
+    (
+        *("debiasing", "choosing", "forecasting", "estimators", "evaluation", "diagnosis"),
+        "monitoring",
+    ),
     ("config", "runs", "training", "simulation"),
     ("cli", "__init__", "__main__"),
 )
@@ -52,6 +55,7 @@ SIDEWAYS = {
     "estimators": {"debiasing", "forecasting", "choosing"},
     "evaluation": {"debiasing"},
     "diagnosis": {"debiasing"},
+    "monitoring": {"debiasing"},
     "runs": {"config"},
     "training": {"runs", "config"},
     "simulation": {"config", "runs"},

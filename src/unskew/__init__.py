@@ -56,12 +56,14 @@ if TYPE_CHECKING:
         WithoutSource,
     )
     from unskew.records.diagnostics import OutcomeMean, OutcomeRange
+    from unskew.records.monitoring import Monitoring
     from unskew.report.summary.record import Summary
     from unskew.represent.pool_features import represent_images
     from unskew.runs.differences import Check
     from unskew.runs.evaluate import EvaluationsByTarget, evaluate_run, evaluate_run_targets
     from unskew.runs.export_tables import Export, export_run, export_weights
     from unskew.runs.inputs import Inputs
+    from unskew.runs.monitor import monitor_run
     from unskew.runs.pipeline import Run, run
     from unskew.runs.verification import verify_run
     from unskew.solve.normalizers import check_overlap, solve_normalizers
@@ -112,6 +114,7 @@ __all__ = [
     "MeanOverMargins",
     "MeansByTarget",
     "MissingLink",
+    "Monitoring",
     "OutcomeMean",
     "OutcomePredictions",
     "OutcomeRange",
@@ -168,6 +171,7 @@ __all__ = [
     "forecast_gain",
     "label_indicators",
     "learn",
+    "monitor_run",
     "predict_outcome",
     "read_config",
     "read_weights_table",
@@ -239,12 +243,14 @@ _NAMES = {
         "WithoutSource",
     ),
     "records.diagnostics": ("OutcomeMean", "OutcomeRange"),
+    "records.monitoring": ("Monitoring",),
     "report.summary.record": ("Summary",),
     "represent.pool_features": ("represent_images",),
     "runs.differences": ("Check",),
     "runs.evaluate": ("EvaluationsByTarget", "evaluate_run", "evaluate_run_targets"),
     "runs.export_tables": ("Export", "export_run", "export_weights"),
     "runs.inputs": ("Inputs",),
+    "runs.monitor": ("monitor_run",),
     "runs.pipeline": ("Run", "run"),
     "runs.verification": ("verify_run",),
     "solve.normalizers": ("check_overlap", "solve_normalizers"),

@@ -7,6 +7,7 @@
 - ``evaluate``: the command evaluate.
 - ``evaluation_tables``: an evaluation as tables for a terminal.
 - ``learning``: the commands that look ahead of training: forecast and rehearse.
+- ``monitor``: the command monitor.
 - ``options``: arguments and options that several commands have.
 - ``simulation``: the commands simulate.
 - ``target_tables``: several targets as tables for a terminal.

@@ -24,6 +24,7 @@ from unskew.cli.error_messages import (
     say_stopped,
 )
 from unskew.cli.evaluate import evaluate_model
+from unskew.cli.monitor import watch_images
 from unskew.cli.options import (
     AllowCode,
     AsJson,
@@ -278,6 +279,7 @@ app.command("rehearse")(cli_learning.rehearse_sources)
 app.command("forecast")(cli_learning.predict_gain)
 app.command("train")(train_network)
 app.command("evaluate")(evaluate_model)
+app.command("monitor")(watch_images)
 
 
 @app.command()

@@ -14,6 +14,7 @@
 - ``holm``: several tests of one model: p-values that stay right however many there are (Holm
   1979).
 - ``levels``: the values of a column as levels, and ids joined to positions.
+- ``monitoring``: what a look at new images found: evidence of a change, its size, what to do.
 - ``pool``: `Pool`, and where the pixels of its images are.
 - ``pool_table``: tables and arrays -> `Pool`: one row for each image, with a source and a stable
   id.

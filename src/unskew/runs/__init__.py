@@ -10,8 +10,11 @@
   and its panel.
 - ``inputs``: what a run works on: configuration, sources, features; and where all of it comes
   from.
+- ``monitor``: `unskew monitor`: new images compared with those of a run, look after look.
+- ``monitor_inputs``: what it reads: the images of a solved run from its folder, and new ones.
 - ``output``: the files of the output folder, and whether they may be written.
 - ``pipeline``: `unskew.run`, the stages in their order.
+- ``projections``: projections.npz: the components of embeddings, for other images.
 - ``splits``: `unskew split`: train, validation and test as a table.
 - ``verification``: a run computed again and every claim checked: `verify_run`.
 """

@@ -83,6 +83,11 @@ def read_pool(config: RunConfig) -> Pool:
         pool = join_splits(pool, config.place(split_file))
     # Groups that cross splits are refused before any image is opened; copies are known later.
     check_groups_of_splits(pool)
+    return with_named_indicators(config, pool)
+
+
+def with_named_indicators(config: RunConfig, pool: Pool) -> Pool:
+    """Add columns such as ``label=cat``, of images with several labels, where settings name one."""
     settings = {
         "targets": [section.settings() for section in target_sections(config).values()],
         "bias": config.bias,

@@ -8,7 +8,6 @@
 - ``model_card``: the facts of the model card; its text is in ``templates/``.
 - ``other_images``: other images evaluated with the models of a run: `evaluate_images`.
 - ``pixels``: the pixels that a network is trained on: every image as a square.
-- ``projections``: principal components of embeddings, kept for other images.
 - ``result``: a training before and after: what is about to happen, and what came out.
 - ``run``: reads and weighs (`prepare_training`), then trains and evaluates (`run_training`).
 """

@@ -28,6 +28,7 @@ from unskew.runs.output import (
     WEIGHTS,
     check_writable,
 )
+from unskew.runs.projections import PROJECTIONS
 from unskew.training.inputs import SPLITS, TrainingInputs
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 RECORD, METRICS, PREDICTIONS = TRAINING, "metrics.json", "predictions.parquet"
 HISTORY, CARD, ARMS_FOLDER = "history.csv", "model-card.md", "arms"
-PROJECTIONS = "projections.npz"
 _KINDS = {"status": str, "arm": str, "arms": dict, "classes": list, "preprocessing": dict}
 _MOST_NAMED = 4
 # What only a training writes, and what every run writes; images that cannot be read are listed also

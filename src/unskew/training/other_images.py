@@ -24,6 +24,7 @@ from unskew.records.arrays import Randomness
 from unskew.records.levels import level_text
 from unskew.runs.evaluate import run_rules
 from unskew.runs.output import features_table, write_frame
+from unskew.runs.projections import represent_alike
 from unskew.sources.discovery import find_sources
 from unskew.sources.readers import read_sources
 from unskew.training.arm_scores import Scores, judge_arms, prediction_frame
@@ -38,7 +39,6 @@ from unskew.training.folder import (
     recorded_folders,
     recorded_seeds,
 )
-from unskew.training.projections import represent_alike
 
 _ALL = "all images"
 _NO_WEIGHTS = (

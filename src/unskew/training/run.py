@@ -31,6 +31,7 @@ from unskew.runs.output import (
 )
 from unskew.runs.pipeline import Run
 from unskew.runs.pipeline import run as run_in_memory
+from unskew.runs.projections import PROJECTIONS, write_projections
 from unskew.training.arm_scores import (
     Scores,
     held_out_options,
@@ -44,7 +45,6 @@ from unskew.training.folder import (
     HISTORY,
     METRICS,
     PREDICTIONS,
-    PROJECTIONS,
     RECORD,
     arm_folders,
     check_models,
@@ -76,7 +76,6 @@ from unskew.training.inputs import (
 )
 from unskew.training.learnable import check_learnable
 from unskew.training.model_card import gather_facts, render_card
-from unskew.training.projections import write_projections
 from unskew.training.result import Preparation, TrainingResult, show_training
 from unskew.weigh.weights_table import join_weights
 

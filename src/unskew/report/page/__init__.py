@@ -2,6 +2,7 @@
 
 - ``html``: the page: a `Summary` as one HTML file that requests nothing and runs only its own
   script.
+- ``monitor_page``: the page of `unskew monitor`: verdict, evidence over time, changes, coverage.
 - ``overlap_tables``: links between the sources as tables, and the weakest in one sentence.
 - ``panels``: what the panels of a page show besides figures.
 - ``plots_columns``: small multiples: distributions of columns, and ω along a feature.

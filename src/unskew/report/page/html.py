@@ -64,16 +64,20 @@ def render_page(summary: Summary) -> str:
             return page
 
 
-def _render(summary: Summary, budget: int) -> str:
+def page_parts() -> tuple[Any, dict[str, Any]]:
+    """Return the templates, and what every page has: style, script, and the policy for both."""
     environment = _environment()
     style, script = (_file(environment, name) for name in ("style.css", "script.js"))
+    return environment, {"style": style, "script": script, "policy": _policy(style, script)}
+
+
+def _render(summary: Summary, budget: int) -> str:
+    environment, parts = page_parts()
     template = environment.get_template("page.html")
     galleries, pictures_left_out = panels.group_galleries(summary, budget)
     page: str = template.render(
         summary=summary,
-        style=style,
-        script=script,
-        policy=_policy(style, script),
+        **parts,
         galleries=galleries,
         pictures_left_out=pictures_left_out,
         series=SERIES,

@@ -1,4 +1,4 @@
-"""Principal components of the run's embeddings, kept for other images: projections.npz."""
+"""projections.npz: the components of embeddings, so that other images are represented alike."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from unskew.represent.pool_features import compute_rows, represent_images
 from unskew.represent.projection import Projection, fit_projection
 from unskew.represent.user_functions import read_representations
 from unskew.runs.inputs import Inputs, usable_cache
-from unskew.training.folder import PROJECTIONS
 
+PROJECTIONS = "projections.npz"
 _BLOCK = 4096
 
 
@@ -34,7 +34,7 @@ def write_projections(inputs: Inputs, out: Path, *, progress: bool | None = None
     config = inputs.config
     if not config.represent.features:
         return
-    embeddings = _projected(read_representations(config.features()))
+    embeddings = find_projected(read_representations(config.features()))
     if not embeddings:
         return
     sample = None if inputs.target is None else inputs.target.reference
@@ -75,7 +75,7 @@ def _check_same(fitted: Projection, embedding: Embedding, pool: Pool, rows: Any)
         )
 
 
-def _projected(representations: Sequence[Representation]) -> list[Embedding]:
+def find_projected(representations: Sequence[Representation]) -> list[Embedding]:
     return [one for one in representations if isinstance(one, Embedding) and one.components > 0]
 
 
@@ -141,7 +141,7 @@ def represent_alike(
         "cache": cache,
     }
     representations = read_representations(features)
-    embeddings = _projected(representations)
+    embeddings = find_projected(representations)
     for embedding in embeddings:
         pool, rows = compute_rows(pool, _plain(embedding), **options)
         values = read_projection(out / PROJECTIONS, embedding.name).project(rows)
