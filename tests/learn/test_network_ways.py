@@ -46,9 +46,50 @@ def test_auto_calibrates_on_enough_validation_images(tmp_path) -> None:
         log_p = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
         return -np.average(log_p[np.arange(len(held)), held.label], weights=held.weight)
 
-    raw = loss(_logits(model, held.X))
-    assert raw == pytest.approx(model.history[model.epoch]["validation_loss"], rel=1e-5)
-    assert loss(np.log(scores)) < raw
+    assert loss(np.log(scores)) < loss(_logits(model, held.X))
+
+
+def test_auto_refits_its_last_layer_on_all_training_images_by_logit(tmp_path) -> None:
+    """The body is that of half; the layer has the slope 0 of its penalised, shifted likelihood."""
+    data = unequal_features(900, 0)
+    settings = _settings(model="training_networks:two_layers")
+    half = train_model(data, replace(settings, way="half"), tmp_path / "half", logs=False)
+    model = train_model(data, settings, tmp_path / "auto", logs=False)
+    for name, value in half.network.state_dict().items():
+        assert torch.equal(value, model.network.state_dict()[name]) == ("last" not in name)
+    assert "refitted on all training images" in model.choice.reason
+    z = _logits(model, data.X) - np.log(1.0 / np.bincount(data.label))
+    shifted = np.exp(z - z.max(axis=1, keepdims=True))
+    share = (shifted / shifted.sum(axis=1, keepdims=True)).mean(axis=0)
+    # Unpenalised intercepts: with the shift of training, mean predictions are the classes' shares.
+    np.testing.assert_allclose(share, np.bincount(data.label) / 900, atol=1e-3)
+    again = load_trained(tmp_path / "auto")
+    assert np.array_equal(again.scores(data.X), model.scores(data.X))
+
+
+def test_auto_leaves_layers_that_it_cannot_or_need_not_refit(tmp_path) -> None:
+    data = unequal_features(300, 0)
+    even = replace(data, weight=np.ones(300))
+    bent = _settings(model="training_networks:bent_logits")
+    for name, images, settings, word in (
+        ("bent", data, bent, "does not end with a linear layer"),
+        ("even", even, _settings(), "half, where networks start;"),
+    ):
+        model = train_model(images, settings, tmp_path / name, logs=False)
+        half = replace(settings, way="half")
+        other = train_model(images, half, tmp_path / f"{name}-half", logs=False)
+        assert word in model.choice.reason
+        assert np.array_equal(model.scores(images.X), other.scores(images.X))
+
+
+def test_validation_images_may_object_to_a_refitted_layer(tmp_path, monkeypatch) -> None:
+    """A penalty so strong that the refitted layer knows nothing."""
+    monkeypatch.setattr("unskew.learn.network_ways._RIDGE_OF_ALL", 1e6)
+    data = replace(unequal_features(600, 0), validation=unequal_features(3000, 1))
+    model = train_model(data, _settings(), tmp_path / "auto", logs=False)
+    assert "points worse on the validation images" in model.choice.reason
+    half = train_model(data, _settings(way="half"), tmp_path / "half", logs=False)
+    np.testing.assert_array_equal(_logits(model, data.X), _logits(half, data.X))
 
 
 @pytest.mark.parametrize(("validation", "word"), [(None, "no validation"), (40, "needs 50")])

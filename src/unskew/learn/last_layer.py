@@ -87,18 +87,15 @@ def need_last_layer(
     return layer
 
 
-def scaled_before(
+def inputs_before(
     network: nn.Module, layer: LastLayer, rows: DeviceRows
-) -> tuple[npt.NDArray[np.float32], Floats, Floats]:
-    """Compute the (n, d) inputs of the last layer, scaled as a probe's features are by default.
-
-    Return also the mean and the divisor.
-    """
+) -> npt.NDArray[np.float32]:
+    """Compute the (n, d) inputs of the last layer."""
     taken: list[npt.NDArray[np.float32]] = []
     hook = network.get_submodule(layer.name).register_forward_pre_hook(
         lambda _, inputs: taken.append(inputs[0].float().cpu().numpy())
     )
-    size, data = rows_at_once(rows.data.X.shape[1:]), rows.data
+    size = rows_at_once(rows.data.X.shape[1:])
     network.eval()
     try:
         with torch.inference_mode():
@@ -106,7 +103,17 @@ def scaled_before(
                 network(rows.take(np.arange(start, min(start + size, len(rows))))[0])
     finally:
         hook.remove()
-    feature_nd = np.concatenate(taken)
+    return np.concatenate(taken)
+
+
+def scaled_before(
+    network: nn.Module, layer: LastLayer, rows: DeviceRows
+) -> tuple[npt.NDArray[np.float32], Floats, Floats]:
+    """Compute the (n, d) inputs of the last layer, scaled as a probe's features are by default.
+
+    Return also the mean and the divisor.
+    """
+    feature_nd, data = inputs_before(network, layer, rows), rows.data
     features = TrainingData(feature_nd, data.label, data.classes, data.weight, data.id)
     mean_d, divisor_d = measure_scale(features, "fourth_root")
     return ((feature_nd - mean_d) / divisor_d).astype(np.float32), mean_d, divisor_d
