@@ -163,7 +163,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "epochs": 10,
         "batch": 32,
         "optimizer": "adamw",
-        "learning_rate": 1e-3,
+        "learning_rate": 3e-3,
         "momentum": 0.9,
         "weight_decay": 0.02,
         "schedule": "cosine",
