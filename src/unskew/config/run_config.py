@@ -22,6 +22,7 @@ from unskew.bias.base import Bias
 from unskew.config.code_references import code_problems
 from unskew.config.families import auto_problems, feature_problems, read_bias_settings
 from unskew.config.key_rules import Section
+from unskew.config.learn_section import LearnSection
 from unskew.config.problems import (
     Problem,
     config_error,
@@ -37,7 +38,6 @@ from unskew.config.sections import (
     SECTIONS,
     SOURCE_KINDS,
     EngineSection,
-    LearnSection,
     ReportSection,
     RepresentSection,
     SolveSection,

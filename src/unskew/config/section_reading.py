@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from unskew.config.key_rules import Section, learn_problems
+from unskew.config.learn_section import LearnSection
 from unskew.config.problems import (
     Problem,
     named_inputs,
@@ -22,7 +23,6 @@ from unskew.config.sections import (
     SECTIONS,
     SOURCE_KINDS,
     WITH_FILE_NAMES,
-    LearnSection,
     SourcesSection,
     TargetSection,
     kind_of,

@@ -64,7 +64,7 @@ def find_logger(name: str) -> Any:
     Raises ConfigError for an unknown name, for one whose package is not installed, and for what is
     no logger of Lightning: a file that names a class must not run anything else.
     """
-    from lightning.fabric.loggers import Logger
+    from lightning.fabric.loggers.logger import Logger
 
     if name == NO_LOGGER:
         return None
