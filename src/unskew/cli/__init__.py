@@ -7,6 +7,7 @@
 - ``evaluation_tables``: an evaluation as tables for a terminal.
 - ``learning``: the commands that look ahead of training: forecast and rehearse.
 - ``options``: arguments and options that several commands have.
+- ``pair_tables``: error rates of compared pairs as tables for a terminal.
 - ``simulation``: the commands simulate.
 - ``terminal``: records as text for a terminal.
 - ``train``: the command train.

@@ -1,4 +1,4 @@
-"""Predictions judged with weights, in memory.
+"""Predictions and compared pairs judged with weights, in memory.
 
 - ``answers``: one column at a time: the truth, classes, scores, numbers.
 - ``bootstrap``: replicates, intervals, differences of two models.
@@ -7,6 +7,11 @@
 - ``kernels_auroc``: the compiled loop behind AUROC.
 - ``matching``: predictions are read and joined to weights by id; what does not match is counted.
 - ``metrics``: weighted metrics of all cells and replicates at once.
+- ``pair_cells``: the figures of all pairs and of every subgroup, and the gaps between subgroups.
+- ``pair_intervals``: intervals of error rates, of differences, and at estimated thresholds.
+- ``pair_rates``: false match and non-match rates, the ROC, and how rates vary together.
+- ``pair_table``: compared pairs are read, checked, joined to weights by id, and weighed.
+- ``pairs``: the door, `evaluate_pairs`, and its result, `PairEvaluation`.
 - ``predictions``: the door, `evaluate_predictions`, and its result, `Evaluation`.
 - ``source_agreement``: means over images compared between sources, after adjustment.
 - ``subgroups``: breakdowns by source, class and any column, and what privacy withholds.

@@ -155,6 +155,7 @@ def evaluate_pairs(
     allow_extra: bool = False,
     private: bool = False,
     level: float = 0.95,
+    roc: bool = True,
 ) -> PairEvaluation:
     """Estimate the error rates of comparisons (face verification) on the target, with intervals.
 
@@ -184,6 +185,7 @@ def evaluate_pairs(
     genuine_by : "person" or "image". Default: by person where the weights have groups.
     distance : scores are distances, the smaller the more alike.
     attributes, bins, split, allow_extra, private, level : as in `evaluate_predictions`.
+    roc : also compute intervals along the ROC.
     """
     check_level(level)
     _check_options(within, genuine_by, thresholds, fmr)
@@ -214,7 +216,7 @@ def evaluate_pairs(
     return PairEvaluation(
         split=judged.split,
         coverage=coverage,
-        overall=replace(overall, roc=judge.draw_roc()),
+        overall=replace(overall, roc=judge.draw_roc()) if roc else overall,
         breakdowns=breakdowns,
         within=within,
         genuine_by=genuine_by,

@@ -10,6 +10,7 @@
 - ``inputs``: what a run works on: configuration, sources, features; and where all of it comes
   from.
 - ``output``: the files of the output folder, and whether they may be written.
+- ``pairs``: compared pairs judged with the weights of a run; pairs.json and pairs.html.
 - ``pipeline``: `unskew.run`, the stages in their order.
 - ``splits``: `unskew split`: train, validation and test as a table.
 - ``verification``: a run computed again and every claim checked: `verify_run`.

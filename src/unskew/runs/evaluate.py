@@ -43,7 +43,7 @@ def evaluate_run(
     options: dict[str, Any] = {
         "private": private,
         "bins": bins,
-        "attributes": _read_attributes(out / "features.parquet", settings.get("by", ()), table),
+        "attributes": read_attributes(out / "features.parquet", settings.get("by", ()), table),
         "memberships": read_memberships_table(out),
     }
     evaluation = evaluate_predictions(table, predictions, second=second, **options | settings)
@@ -56,7 +56,7 @@ def evaluate_run(
         "fingerprints": {name: fingerprint_file(path) for name, path in files.items()},
         "versions": find_versions(),
     }
-    notes = (*_part_notes(out, evaluation.split), *evaluation.notes)
+    notes = (*part_notes(out, evaluation.split), *evaluation.notes)
     return replace(evaluation, notes=notes, origin=origin)
 
 
@@ -115,7 +115,7 @@ def check_place(folder: str | PathLike[str], overwrite: bool) -> None:
         )
 
 
-def _read_attributes(features: Path, by: Sequence[str], table: pd.DataFrame) -> pd.DataFrame | None:
+def read_attributes(features: Path, by: Sequence[str], table: pd.DataFrame) -> pd.DataFrame | None:
     """Read the requested columns of features.parquet only, because embeddings are large.
 
     ``content``, which tells copies of one image, is read wherever it is known. Where one
@@ -135,7 +135,7 @@ def _read_attributes(features: Path, by: Sequence[str], table: pd.DataFrame) -> 
     return pd.read_parquet(features, columns=["id", *wanted] if known else None)
 
 
-def _part_notes(out: Path, judged: str) -> list[str]:
+def part_notes(out: Path, judged: str) -> list[str]:
     """Repeat the report's notes on weights, or judged splits, that cover a part of the target."""
     report, names = _read_report(out), judged.split(" + ")
     verdict = report.get("verdict", {})

@@ -64,15 +64,10 @@ def render_page(summary: Summary) -> str:
 
 
 def _render(summary: Summary, budget: int) -> str:
-    environment = _environment()
-    style, script = (_file(environment, name) for name in ("style.css", "script.js"))
-    template = environment.get_template("page.html")
     galleries, pictures_left_out = panels.group_galleries(summary, budget)
-    page: str = template.render(
+    return render_template(
+        "page.html",
         summary=summary,
-        style=style,
-        script=script,
-        policy=_policy(style, script),
         galleries=galleries,
         pictures_left_out=pictures_left_out,
         series=SERIES,
@@ -84,7 +79,19 @@ def _render(summary: Summary, budget: int) -> str:
         plots_rows=plots_rows,
         plots_weights=plots_weights,
         panels=panels,
+    )
+
+
+def render_template(name: str, **content: Any) -> str:
+    """Render a template with the page's style and script, and the policy that allows only these."""
+    environment = _environment()
+    style, script = (_file(environment, name) for name in ("style.css", "script.js"))
+    page: str = environment.get_template(name).render(
+        style=style,
+        script=script,
+        policy=_policy(style, script),
         next_id=partial(next, itertools.count(1)),
+        **content,
     )
     return page
 
