@@ -191,7 +191,14 @@ class PairJudge:
             both = list(combinations(known, 2))
             if not both:
                 continue
-            strict = self._figures(measured, row_jj, 1.0 - (1.0 - self.level) / len(both))
+            strict = [
+                replace(figure, unweighted=own.unweighted)
+                for figure, own in zip(
+                    self._figures(measured, row_jj, 1.0 - (1.0 - self.level) / len(both)),
+                    figures,
+                    strict=True,
+                )
+            ]
             found = [
                 [self._gap(rate, one, other, measured, row_jj, each, point) for one, other in both]
                 for each in (figures, strict)

@@ -189,7 +189,8 @@ def measure_rates(
         own, mild = errors.combine(axis_j), mild_errors.combine(axis_j)
         tail = cells[j // 2].genuine if j % 2 else cells[j // 2].impostor
         binomial, of_mild = value_j[j] * (1 - value_j[j]), mild_j[j] * (1 - mild_j[j])
-        size.append(of_mild / mild.variance if of_mild > 0 and mild.variance > 0 else 1.0)
+        varies = of_mild > 0 and mild.variance > (_ROUNDING * of_mild) ** 2
+        size.append(min(of_mild / mild.variance, tail.rows.size) if varies else 1.0)
         if not (binomial > 0 and of_mild > 0):
             more.append((0.0, 0.0))
             continue
