@@ -54,7 +54,7 @@ def test_pairs_that_say_nothing_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "yes, no", [(True, False), (1, 0), ("TRUE", "false"), ("1", "0"), (1.0, 0.0)]
+    ("yes", "no"), [(True, False), (1, 0), ("TRUE", "false"), ("1", "0"), (1.0, 0.0)]
 )
 def test_same_is_read_however_it_is_written(yes: Any, no: Any) -> None:
     same = [yes if value else no for value in PAIRS["same"]]

@@ -89,7 +89,7 @@ def test_scale_order_and_swapped_images_change_nothing() -> None:
 
 
 def _repeat(table: pd.DataFrame, pairs: pd.DataFrame, ids: set[str]) -> Tables:
-    """Repeat images, with all pairs that they are in (but not the pair of an image and its copy)."""
+    """Repeat images with the pairs that they are in, but for that of an image and its copy."""
     again = table[table["id"].isin(ids)]
     table = pd.concat([table, again.assign(id=again["id"] + "'")])
     for column in ("id_a", "id_b"):
