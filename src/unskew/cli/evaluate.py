@@ -189,7 +189,8 @@ def evaluate_model(
         "distance": distance,
     }
     if pairs is not None:
-        _check_pairs_mode(bool(images) or predictions is not None, of_images | of_predictions)
+        unused = of_images | of_predictions | {"positive": positive}
+        _check_pairs_mode(bool(images) or predictions is not None, unused)
         common = {"by": by or (), "split": split, "allow_extra": allow_extra}
         _evaluate_pairs(results, pairs, of_pairs | common, output, overwrite, as_json, quiet)
         return

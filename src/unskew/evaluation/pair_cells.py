@@ -199,13 +199,13 @@ class PairJudge:
                     strict=True,
                 )
             ]
-            found = [
+            compared = [
                 [self._gap(rate, one, other, measured, row_jj, each, point) for one, other in both]
                 for each in (figures, strict)
             ]
-            gaps += found[0]
-            widest = int(np.argmax([abs(gap.figure.value or 0.0) for gap in found[1]]))
-            largest.append(found[1][widest])
+            gaps += compared[0]
+            widest = int(np.argmax([abs(gap.figure.value or 0.0) for gap in compared[1]]))
+            largest.append(compared[1][widest])
         return gaps, largest
 
     def _gap(
@@ -239,7 +239,10 @@ class PairJudge:
         equal = equal_error_figures(self.sample, cells, self.level)
         for c, (name, rates) in enumerate(zip(names, cells, strict=True)):
             tails = (rates.genuine, rates.impostor)
-            sizes = [tail.rows.size for tail in tails]
+            sizes = [
+                None if self.private and c and not tail.rows.size else tail.rows.size
+                for tail in tails
+            ]
             units = [effective_units(self.sample, tail) for tail in tails if tail.rows.size]
             figure = equal[c]
             if figure.value is not None:
@@ -247,11 +250,12 @@ class PairJudge:
             persons = min(units) if len(units) == 2 else None
             if self.private and persons is not None:
                 persons = float(f"{persons:.2g}")
-            roc = self._roc(rates) if min(sizes) and not (self.private and c) else ()
+            roc = self._roc(rates) if len(units) == 2 and not (self.private and c) else ()
             described.append(
                 PairCell(
                     name,
-                    *(None if self.private and c and not size else size for size in sizes),
+                    sizes[0],
+                    sizes[1],
                     persons,
                     persons is None or persons < FEW_EFFECTIVE,
                     figure,

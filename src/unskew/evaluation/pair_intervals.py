@@ -15,7 +15,7 @@ from unskew.evaluation.pair_rates import (
     PairSample,
     RateError,
     ScoreTail,
-    estimate_errors,
+    estimate_rate_errors,
 )
 from unskew.records import Floats
 
@@ -173,7 +173,7 @@ def measure_rates(
     of dyads no less than that of pairs which err independently of their weight.
     """
     limit_c2 = np.full((len(cells), 2), threshold)
-    value_j, errors = rates_at(cells, limit_c2), estimate_errors(sample, cells, limit_c2)
+    value_j, errors = rates_at(cells, limit_c2), estimate_rate_errors(sample, cells, limit_c2)
     mild_c2 = np.array(
         [
             (_milder(rates.impostor, threshold, True), _milder(rates.genuine, threshold, False))
@@ -181,9 +181,9 @@ def measure_rates(
         ]
     )
     mild_j = rates_at(cells, mild_c2)
-    mild_errors = (
-        errors if np.array_equal(mild_c2, limit_c2) else estimate_errors(sample, cells, mild_c2)
-    )
+    mild_errors = errors
+    if not np.array_equal(mild_c2, limit_c2):
+        mild_errors = estimate_rate_errors(sample, cells, mild_c2)
     more, size = [], []
     for j, axis_j in enumerate(np.eye(value_j.size)):
         own, mild = errors.combine(axis_j), mild_errors.combine(axis_j)
@@ -251,7 +251,7 @@ def equal_error_figures(
         rates.equal_error() if ok else (0.0, np.nan) for rates, ok in zip(cells, known, strict=True)
     ]
     limit_c2 = np.array([(threshold, threshold) for threshold, _ in place])
-    errors = estimate_errors(sample, cells, limit_c2)
+    errors = estimate_rate_errors(sample, cells, limit_c2)
     size_j = np.array([_unit_size(sample, tail) for r in cells for tail in (r.impostor, r.genuine)])
     zero_j = np.zeros(2 * len(cells))
     measured = MeasuredRates(rates_at(cells, limit_c2), errors, zero_j, zero_j, size_j)

@@ -201,7 +201,7 @@ class Errors:
         )
 
 
-def estimate_errors(
+def estimate_rate_errors(
     sample: PairSample, cells: Sequence[PairRates], threshold: npt.ArrayLike
 ) -> Errors:
     """Estimate the covariance of FMR and FNMR of every cell: FMR₁, FNMR₁, FMR₂, FNMR₂, ….
@@ -269,4 +269,5 @@ def _freedom(leverage_uj: Floats, share_dj: scipy.sparse.csr_array, order_j: Flo
     dyads_j = np.asarray(square_dj.sum(axis=0)) ** 2 / np.maximum(
         np.asarray(square_dj.power(2).sum(axis=0)), 1e-300
     )
-    return np.maximum(np.where(order_j == 1.0, units_j, dyads_j) - 1.0, 1.0)
+    freedom_j: Floats = np.maximum(np.where(order_j == 1.0, units_j, dyads_j) - 1.0, 1.0)
+    return freedom_j
