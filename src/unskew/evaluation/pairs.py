@@ -29,6 +29,7 @@ from unskew.evaluation.predictions import attributes_of
 from unskew.evaluation.subgroups import View, view_by, withhold_cells
 from unskew.files.plain_json import json_value
 from unskew.records import Ints
+from unskew.records.clustered_mean import effective_size
 from unskew.report.summary.privacy import SMALLEST_CELL
 from unskew.splits.folds import join_units, unit_codes
 from unskew.weigh.sampling_units import check_level, find_units
@@ -383,14 +384,14 @@ def _point_notes(judge: PairJudge, overall: PairCell) -> list[str]:
                 else " Are these distances? Add --distance (distance=True)."
             )
         )
-    score = judge.whole.impostor.score
+    rows = judge.whole.impostor.rows
     for point in judge.points:
-        matches = int(score.size - np.searchsorted(score, point.threshold))
-        if point.target_fmr is not None and matches < _FEW_MATCHES:
+        weight = judge.sample.weight[rows[judge.sample.score[rows] >= point.threshold]]
+        if point.target_fmr is not None and effective_size(weight) < _FEW_MATCHES:
             notes.append(
                 f"The threshold for a false match rate of {100 * point.target_fmr:g} % is hardly "
-                "known: fewer than ten impostor pairs reach it. Compare more of them, or choose a "
-                "larger rate."
+                "known: fewer than ten effective impostor pairs reach it. Compare more of them, or "
+                "choose a larger rate."
             )
     return notes
 

@@ -71,7 +71,7 @@ def render_pairs_page(record: Record) -> str:
 def point_name(point: Record) -> str:
     """Name a threshold, or the false match rate that it was chosen for."""
     if point["target_fmr"] is not None:
-        return f"FMR {show_share(point['target_fmr'])}"
+        return f"FMR {100 * point['target_fmr']:g}%"
     return f"threshold {show_number(point['threshold'], 4)}"
 
 
@@ -126,7 +126,7 @@ def plot_roc(record: Record) -> Figure:
     scale = scale_of([p["fmr"] for roc in known.values() for p in roc], log=True, include=(1.0,))
     highs = [p["fnmr"] for roc in known.values() for p in roc]
     top = max([*highs, *(p["interval"][1] for p in known["all pairs"] if p["interval"]), 1e-6])
-    classes = ["debiased", *(f"source-{at}" for at in range(_MOST_CURVES))]
+    classes = ["all", *(f"source-{at}" for at in range(_MOST_CURVES))]
     band = [p for p in known["all pairs"] if p["interval"]]
     paths = [
         _line([(p["fmr"], p["interval"][end]) for p in band], scale, top, "even") for end in (0, 1)
@@ -153,7 +153,7 @@ def plot_roc(record: Record) -> Figure:
         axis,
         height=_HEIGHT + 20,
     )
-    keys = [Key("line-debiased", "All pairs"), Key("line-even", "Its interval")]
+    keys = [Key("line-all", "All pairs"), Key("line-even", "Its interval")]
     names = list(known)[1:]
     keys += [Key(f"source-{at}", name) for at, name in enumerate(names)]
     best = show_rate(record["overall"]["equal_error"])
