@@ -34,6 +34,9 @@ if TYPE_CHECKING:
         WeakOverlapWarning,
     )
     from unskew.estimators.debiased import DebiasedClassifier, DebiasedRegressor
+    from unskew.evaluation.pair_cells import PairCell, PairGap
+    from unskew.evaluation.pair_intervals import PairFigure
+    from unskew.evaluation.pairs import PairEvaluation, evaluate_pairs
     from unskew.evaluation.predictions import Evaluation, evaluate_predictions
     from unskew.forecasting.gain import forecast_gain
     from unskew.forecasting.record import Forecast
@@ -120,6 +123,10 @@ __all__ = [
     "OutcomeRange",
     "Overlap",
     "OverlapError",
+    "PairCell",
+    "PairEvaluation",
+    "PairFigure",
+    "PairGap",
     "Pool",
     "PoolDescription",
     "Rehearsal",
@@ -163,6 +170,7 @@ __all__ = [
     "debias_weights",
     "describe_pool",
     "diagnose",
+    "evaluate_pairs",
     "evaluate_predictions",
     "evaluate_run",
     "evaluate_run_targets",
@@ -221,6 +229,9 @@ _NAMES = {
         "WeakOverlapWarning",
     ),
     "estimators.debiased": ("DebiasedClassifier", "DebiasedRegressor"),
+    "evaluation.pair_cells": ("PairCell", "PairGap"),
+    "evaluation.pair_intervals": ("PairFigure",),
+    "evaluation.pairs": ("PairEvaluation", "evaluate_pairs"),
     "evaluation.predictions": ("Evaluation", "evaluate_predictions"),
     "forecasting.gain": ("forecast_gain",),
     "forecasting.record": ("Forecast",),

@@ -33,8 +33,9 @@ def _run_example(name: str, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-def test_there_are_three_and_each_says_what_you_should_see() -> None:
-    assert sorted(path.stem for path in EXAMPLES.glob("*.py")) == sorted(CONFIGURATIONS)
+def test_there_are_four_and_each_says_what_you_should_see() -> None:
+    names = sorted(path.stem for path in EXAMPLES.glob("*.py"))
+    assert names == sorted([*CONFIGURATIONS, "face_pairs"])
     for path in EXAMPLES.glob("*.py"):
         text = path.read_text(encoding="utf-8")
         assert text.startswith('"""')
@@ -105,3 +106,19 @@ def test_hospitals(capsys: pytest.CaptureFixture[str]) -> None:
     np.testing.assert_allclose(rows[:, 1], rows[:, 2], atol=0.03)
     assert "Everything agrees." in printed
     assert "Patients named on the page: 0" in printed
+
+
+def test_face_pairs(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = _run_example("face_pairs", capsys)
+    number = r"([\d.]+)"
+    line = (
+        rf"unweighted {number}   weighted {number} \({number} to {number}\)   population {number}"
+    )
+    rows = np.array(re.findall(line, printed), dtype=float)
+    assert rows.shape == (2, 5)
+    _, _, low, high, truth = rows.T
+    assert ((low <= truth) & (truth <= high)).all()
+    assert rows[0, 0] < 0.7 * rows[0, 4]
+    gap = re.search(r"FMR at FMR 1 % +f − m +[\d.]+ pt +([\d.-]+) to", printed)
+    assert gap is not None
+    assert float(gap[1]) > 0

@@ -9,6 +9,7 @@
 - ``learning``: the commands that look ahead of training: forecast and rehearse.
 - ``monitor``: the command monitor.
 - ``options``: arguments and options that several commands have.
+- ``pair_tables``: error rates of compared pairs as tables for a terminal.
 - ``simulation``: the commands simulate.
 - ``target_tables``: several targets as tables for a terminal.
 - ``terminal``: records as text for a terminal.

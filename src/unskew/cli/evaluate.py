@@ -1,4 +1,4 @@
-"""The command `unskew evaluate`: other images with a trained model, or anybody's predictions."""
+"""The command `unskew evaluate`: other images with a trained model, predictions, or pairs."""
 
 from __future__ import annotations
 
@@ -104,7 +104,38 @@ AllowExtra = Annotated[
 ]
 MetricsFolder = Annotated[
     Path | None,
-    typer.Option("--output", "-o", help="Folder for metrics.json; created if necessary."),
+    typer.Option(
+        "--output",
+        "-o",
+        help="Folder for metrics.json (pairs.json and pairs.html); created if necessary.",
+    ),
+]
+Pairs = Annotated[
+    Path | None,
+    typer.Option("--pairs", help="Table of compared images: id_a, id_b, same, score."),
+]
+Thresholds = Annotated[
+    list[float] | None,
+    typer.Option("--threshold", help="With pairs: error rates at this one; may be repeated."),
+]
+MatchRates = Annotated[
+    list[float] | None,
+    typer.Option(
+        "--fmr",
+        help="With pairs: at the threshold with this false match rate; may be repeated. Default: "
+        "0.01 and 0.001.",
+    ),
+]
+Within = Annotated[
+    str | None,
+    typer.Option("--within", help="With pairs: both images in a subgroup (default), or either."),
+]
+GenuineBy = Annotated[
+    str | None,
+    typer.Option("--genuine-by", help="With pairs: genuine pairs count by person or image."),
+]
+Distance = Annotated[
+    bool, typer.Option("--distance", help="With pairs: scores are distances, small if alike.")
 ]
 BootstrapSeed = Annotated[int, typer.Option("--seed", min=0, help="Of the bootstrap.")]
 
@@ -133,8 +164,14 @@ def evaluate_model(
     seed: BootstrapSeed = 0,
     allow_code: AllowCode = None,
     jobs: Jobs = None,
+    pairs: Pairs = None,
+    threshold: Thresholds = None,
+    fmr: MatchRates = None,
+    within: Within = None,
+    genuine_by: GenuineBy = None,
+    distance: Distance = False,
 ) -> None:
-    """Evaluate a model on the target: predictions of any model, or images with a trained run.
+    """Evaluate a model on the target: predictions, compared pairs, or images with a trained run.
 
     Weighted accuracy, balanced accuracy, AUROC and more, with intervals, and the unweighted figures
     for comparison: over all, by source, by class and by any column; every arm of a trained run, and
@@ -162,6 +199,20 @@ def evaluate_model(
         "allow_extra": allow_extra,
         "target": target,
     }
+    of_pairs: dict[str, Any] = {
+        "threshold": threshold,
+        "fmr": fmr,
+        "within": within,
+        "genuine_by": genuine_by,
+        "distance": distance,
+    }
+    if pairs is not None:
+        unused = of_images | of_predictions | {"positive": positive, "second": second}
+        _check_pairs_mode(bool(images) or predictions is not None, unused)
+        common = {"by": by or (), "split": split, "allow_extra": allow_extra}
+        _evaluate_pairs(results, pairs, of_pairs | common, output, overwrite, as_json, quiet)
+        return
+    _refuse_unused(of_pairs, "--pairs")
     with remarks(quiet):
         if output is not None:
             check_place(output, overwrite)
@@ -219,6 +270,48 @@ def _check_mode(
         if has_images
         else (of_images, "images, not with --predictions")
     )
+    _refuse_unused(others, mode)
+
+
+def _check_pairs_mode(has_others: bool, others: Mapping[str, Any]) -> None:
+    """Refuse pairs together with images or predictions, and options that go with those."""
+    if has_others:
+        raise ConfigError(
+            "name one thing to judge: images, --predictions, or --pairs.", option="--pairs"
+        )
+    shared = ("split", "allow_extra")
+    unused = {name: value for name, value in others.items() if name not in shared}
+    _refuse_unused(unused, "images or --predictions, not with --pairs")
+
+
+def _evaluate_pairs(
+    results: Path,
+    pairs: Path,
+    settings: dict[str, Any],
+    output: Path | None,
+    overwrite: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    from unskew.cli.pair_tables import print_pair_evaluation
+    from unskew.cli.terminal import open_console
+    from unskew.runs.pairs import check_pairs_place, evaluate_pairs_run, write_pairs
+
+    settings = settings | {"thresholds": settings["threshold"] or ()}
+    settings["within"] = settings["within"] or "both"
+    del settings["threshold"]
+    with remarks(quiet):
+        if output is not None:
+            check_pairs_place(output, overwrite)
+        evaluation = evaluate_pairs_run(results, pairs, **settings)
+        page = None if output is None else write_pairs(evaluation, output, overwrite=overwrite)
+    if as_json:
+        print_json(evaluation.to_dict())
+    elif not quiet:
+        print_pair_evaluation(open_console(), evaluation, page)
+
+
+def _refuse_unused(others: Mapping[str, Any], mode: str) -> None:
     unused = [_option(name, value) for name, value in others.items() if _is_set(name, value)]
     if unused:
         verb = "goes" if len(unused) == 1 else "go"

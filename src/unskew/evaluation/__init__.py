@@ -1,4 +1,4 @@
-"""Predictions judged with weights, in memory.
+"""Predictions and compared pairs judged with weights, in memory.
 
 - ``answers``: one column at a time: the truth, classes, scores, numbers.
 - ``bootstrap``: replicates, intervals, differences of two models.
@@ -8,6 +8,11 @@
 - ``matching``: predictions are read and joined to weights by id; what does not match is counted.
 - ``metric_value``: one metric in one cell, with its interval: `MetricValue`.
 - ``metrics``: weighted metrics of all cells and replicates at once.
+- ``pair_cells``: the figures of all pairs and of every subgroup, and the gaps between subgroups.
+- ``pair_intervals``: intervals of error rates, of differences, and at estimated thresholds.
+- ``pair_rates``: false match and non-match rates, the ROC, and how rates vary together.
+- ``pair_table``: compared pairs are read, checked, joined to weights by id, and weighed.
+- ``pairs``: the door, `evaluate_pairs`, and its result, `PairEvaluation`.
 - ``predictions``: the door, `evaluate_predictions`, and its result, `Evaluation`.
 - ``ranking``: images ranked by a score, for AUROC.
 - ``source_agreement``: means over images compared between sources, after adjustment.

@@ -279,7 +279,7 @@ def align_predictions(
     """
     extra = predictions.index[~predictions.index.isin(table.index)].tolist()
     if len(extra) == len(predictions):
-        raise _none_match(table, extra, name)
+        raise none_match(table, extra, name)
     if extra and not allow_extra:
         raise DataError(
             f"{len(extra)} of {len(predictions)} {name} have an id that no image of the weights "
@@ -291,7 +291,8 @@ def align_predictions(
     return predictions.reindex(judged.key)
 
 
-def _none_match(table: pd.DataFrame, extra: Sequence[str], name: str) -> DataError:
+def none_match(table: pd.DataFrame, extra: Sequence[str], name: str) -> DataError:
+    """Describe ids of which no image has one, and where they may come from."""
     return DataError(
         f"not one of the {len(extra)} {name} has the id of an image: they have "
         f"{first_few(extra, 3)}, the weights {first_few(list(table.index), 3)}. "

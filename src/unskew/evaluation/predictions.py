@@ -243,7 +243,7 @@ def evaluate_predictions(
     coverage = cover(table, judged, tables, case.usable, case.reasons, allow_missing)
     columns = [judged.frame, *aligned]
     if attributes is not None:
-        columns.insert(1, _attributes_of(judged, attributes))
+        columns.insert(1, attributes_of(judged, attributes))
     images = _judged_images(judged, case, columns)
     views, notes = make_views(columns, case.origin, images.truth, by, bins or {}, case.usable)
     if private:
@@ -373,7 +373,8 @@ def _check_options(replicates: int, level: float) -> None:
         )
 
 
-def _attributes_of(judged: Judged, attributes: pd.DataFrame) -> pd.DataFrame:
+def attributes_of(judged: Judged, attributes: pd.DataFrame) -> pd.DataFrame:
+    """Bring a table of attributes into the order of the judged images."""
     keyed = attributes.set_axis(attributes["id"].map(level_text).to_numpy(dtype=object), axis=0)
     return keyed[~keyed.index.duplicated()].reindex(judged.key)
 

@@ -141,19 +141,17 @@ def make_views(
     for name in dict.fromkeys(by):
         if name not in [view.name for view in views]:
             views.append(
-                _view_by(
-                    name, tables, bins, chosen, [view for view in views if view.name == origin]
-                )
+                view_by(name, tables, bins, chosen, [view for view in views if view.name == origin])
             )
     return views, notes
 
 
-def _view_by(
+def view_by(
     name: str,
     tables: Sequence[pd.DataFrame],
     bins: Mapping[str, Sequence[float]],
     chosen: npt.NDArray[np.bool_],
-    of_class: Sequence[View],
+    of_class: Sequence[View] = (),
 ) -> View:
     """Break down by one column, or by the combinations of several that occur (``label*light``)."""
     for view in of_class:
@@ -166,7 +164,7 @@ def _view_by(
         return make_view(table[name][chosen], name, bins.get(name))
     parts = [part.strip() for part in name.split("*")]
     if len(parts) > 1 and all(parts):
-        return _crossed(name, [_view_by(part, tables, bins, chosen, of_class) for part in parts])
+        return _crossed(name, [view_by(part, tables, bins, chosen, of_class) for part in parts])
     known = [
         column
         for table in tables

@@ -13,6 +13,7 @@
 - ``monitor``: `unskew monitor`: new images compared with those of a run, look after look.
 - ``monitor_inputs``: what it reads: the images of a solved run from its folder, and new ones.
 - ``output``: the files of the output folder, and whether they may be written.
+- ``pairs``: compared pairs judged with the weights of a run; pairs.json and pairs.html.
 - ``pipeline``: `unskew.run`, the stages in their order.
 - ``projections``: projections.npz: the components of embeddings, for other images.
 - ``splits``: `unskew split`: train, validation and test as a table.

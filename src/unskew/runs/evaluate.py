@@ -57,7 +57,7 @@ def evaluate_run(
     options: dict[str, Any] = {
         "private": private,
         "bins": bins,
-        "attributes": _read_attributes(out / "features.parquet", settings.get("by", ()), table),
+        "attributes": read_attributes(out / "features.parquet", settings.get("by", ()), table),
         "memberships": read_memberships_table(out, target),
         "names": _model_names(Path(predictions), second_name),
     }
@@ -75,7 +75,7 @@ def evaluate_run(
         "fingerprints": {name: fingerprint_file(path) for name, path in files.items()},
         "versions": find_versions(),
     }
-    notes = (*_part_notes(out, evaluation.split, target), *evaluation.notes)
+    notes = (*part_notes(out, evaluation.split, target), *evaluation.notes)
     return replace(evaluation, notes=notes, origin=origin)
 
 
@@ -197,7 +197,7 @@ def check_place(folder: str | PathLike[str], overwrite: bool) -> None:
         )
 
 
-def _read_attributes(features: Path, by: Sequence[str], table: pd.DataFrame) -> pd.DataFrame | None:
+def read_attributes(features: Path, by: Sequence[str], table: pd.DataFrame) -> pd.DataFrame | None:
     """Read the requested columns of features.parquet only, because embeddings are large.
 
     ``content``, which tells copies of one image, is read wherever it is known. Where one
@@ -214,7 +214,7 @@ def _read_attributes(features: Path, by: Sequence[str], table: pd.DataFrame) -> 
     return read_parquet(features, ["id", *wanted] if known else None)
 
 
-def _part_notes(out: Path, judged: str, target: str | None = None) -> list[str]:
+def part_notes(out: Path, judged: str, target: str | None = None) -> list[str]:
     """Repeat the report's notes on weights, or judged splits, that cover a part of the target."""
     report, names = read_report(out), judged.split(" + ")
     panel = report.get("targets") or {}

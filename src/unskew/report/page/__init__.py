@@ -4,6 +4,7 @@
   script.
 - ``monitor_page``: the page of `unskew monitor`: verdict, evidence over time, changes, coverage.
 - ``overlap_tables``: links between the sources as tables, and the weakest in one sentence.
+- ``pairs_page``: the page of compared pairs: ROC, error rates, subgroups.
 - ``panels``: what the panels of a page show besides figures.
 - ``plots_columns``: small multiples: distributions of columns, and ω along a feature.
 - ``plots_forecast``: the forecast: accuracy of every arm, gains, and class by class, in points

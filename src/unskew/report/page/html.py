@@ -64,20 +64,11 @@ def render_page(summary: Summary) -> str:
             return page
 
 
-def page_parts() -> tuple[Any, dict[str, Any]]:
-    """Return the templates, and what every page has: style, script, and the policy for both."""
-    environment = _environment()
-    style, script = (_file(environment, name) for name in ("style.css", "script.js"))
-    return environment, {"style": style, "script": script, "policy": _policy(style, script)}
-
-
 def _render(summary: Summary, budget: int) -> str:
-    environment, parts = page_parts()
-    template = environment.get_template("page.html")
     galleries, pictures_left_out = panels.group_galleries(summary, budget)
-    page: str = template.render(
+    return render_template(
+        "page.html",
         summary=summary,
-        **parts,
         galleries=galleries,
         pictures_left_out=pictures_left_out,
         series=SERIES,
@@ -90,7 +81,19 @@ def _render(summary: Summary, budget: int) -> str:
         plots_targets=plots_targets,
         plots_weights=plots_weights,
         panels=panels,
+    )
+
+
+def render_template(name: str, **content: Any) -> str:
+    """Render a template with the page's style and script, and the policy that allows only these."""
+    environment = _environment()
+    style, script = (_file(environment, name) for name in ("style.css", "script.js"))
+    page: str = environment.get_template(name).render(
+        style=style,
+        script=script,
+        policy=_policy(style, script),
         next_id=partial(next, itertools.count(1)),
+        **content,
     )
     return page
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-from functools import partial
-
 from markupsafe import Markup
 
 from unskew.records.monitoring import (
@@ -13,7 +10,7 @@ from unskew.records.monitoring import (
     VariableEvidence,
     show_evidence,
 )
-from unskew.report.page.html import page_parts
+from unskew.report.page.html import render_template
 from unskew.report.page.svg import (
     Figure,
     Key,
@@ -48,8 +45,8 @@ _HIGHEST, _LOWEST = 6.0, -3.0
 
 def render_monitoring(monitoring: Monitoring) -> str:
     """Return the page: one HTML document that requests nothing; names are escaped."""
-    environment, parts = page_parts()
-    page: str = environment.get_template("monitor.html").render(
+    return render_template(
+        "monitor.html",
         monitoring=monitoring,
         figures=_figures(monitoring),
         alarm=show_number(10**monitoring.log10_alarm),
@@ -58,10 +55,7 @@ def render_monitoring(monitoring: Monitoring) -> str:
         changes=[change_table(stream, monitoring) for stream in monitoring.streams],
         coverage=_coverage_table(monitoring),
         unseen=_unseen_table(monitoring),
-        next_id=partial(next, itertools.count(1)),
-        **parts,
     )
-    return page
 
 
 def stream_title(stream: MonitoredStream) -> str:

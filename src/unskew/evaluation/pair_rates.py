@@ -1,0 +1,273 @@
+"""Error rates of comparisons: weighted pairs, thresholds, the ROC, and how rates vary together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse
+
+from unskew.records import Floats, Ints
+from unskew.weigh.effective_size import add_by_code
+
+Mask = npt.NDArray[np.bool_]
+# Sums in another order differ by this much.
+_ROUNDING = 1e-12
+# A unit in nearly all pairs leaves nothing to compare it with.
+_LARGEST_LEVERAGE = 1.0 - 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class PairSample:
+    """Pairs of images, and the units (persons) that they are of.
+
+    Attributes
+    ----------
+    score : (P,) the larger, the more alike.
+    genuine : (P,) whether both images are of one person.
+    weight : (P,) above 0; only ratios among genuine, and among impostor, pairs matter.
+    first, second : (P,) units of the two images.
+    stratum : (U,) stratum of every unit: a source, or sources linked by units.
+    """
+
+    score: Floats = field(repr=False)
+    genuine: Mask = field(repr=False)
+    weight: Floats = field(repr=False)
+    first: Ints = field(repr=False)
+    second: Ints = field(repr=False)
+    stratum: Ints = field(repr=False)
+
+    @cached_property
+    def dyads(self) -> tuple[Ints, Ints, Ints]:
+        """Find the pairs of units: ((P,) its number, (D,) one unit, (D,) the other)."""
+        low_p, high_p = np.minimum(self.first, self.second), np.maximum(self.first, self.second)
+        code_d, dyad_p = np.unique(low_p * self.stratum.size + high_p, return_inverse=True)
+        return dyad_p.reshape(-1), code_d // self.stratum.size, code_d % self.stratum.size
+
+    @cached_property
+    def incidence(self) -> scipy.sparse.csr_array:
+        """(U, D) 1 where a dyad contains the unit."""
+        _, low_d, high_d = self.dyads
+        both = np.flatnonzero(low_d != high_d)
+        unit = np.concatenate([low_d, high_d[both]])
+        dyad = np.concatenate([np.arange(low_d.size), both])
+        shape = (self.stratum.size, low_d.size)
+        return scipy.sparse.coo_array((np.ones(unit.size), (unit, dyad)), shape=shape).tocsr()
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreTail:
+    """Weighted scores of one kind of pairs: sorted, with the share of the weight from each on."""
+
+    rows: Ints = field(repr=False)
+    score: Floats = field(repr=False)
+    tail: Floats = field(repr=False)
+
+    def from_on(self, threshold: npt.ArrayLike) -> Floats:
+        """Compute the share of the weight at scores ≥ ``threshold``."""
+        return np.asarray(self.tail[np.searchsorted(self.score, threshold, side="left")])
+
+
+def sort_scores(sample: PairSample, rows: Ints, weight_p: Floats) -> ScoreTail:
+    """Sort the scores of these rows of the pairs."""
+    order = np.argsort(sample.score[rows], kind="stable")
+    weight_r = weight_p[rows][order]
+    below = np.concatenate([[0.0], np.cumsum(weight_r)])
+    total = below[-1] if rows.size else 1.0
+    tail = np.clip(1.0 - below / total, 0.0, 1.0)
+    # Ends are exact, and so are equal weights.
+    tail[-1] = 0.0
+    return ScoreTail(rows, sample.score[rows][order], tail)
+
+
+@dataclass(frozen=True, eq=False)
+class PairRates:
+    """The rates of a set of pairs at any threshold: a pair matches where score ≥ threshold.
+
+    False match rate FMR(t) = Σ_impostor w 1[x ≥ t]/Σ_impostor w; false non-match rate FNMR(t) =
+    Σ_genuine w 1[x < t]/Σ_genuine w. Both need pairs of their kind.
+    """
+
+    impostor: ScoreTail
+    genuine: ScoreTail
+
+    def fmr(self, threshold: npt.ArrayLike) -> Floats:
+        """Compute the false match rate."""
+        return self.impostor.from_on(threshold)
+
+    def fnmr(self, threshold: npt.ArrayLike) -> Floats:
+        """Compute the false non-match rate."""
+        return 1.0 - self.genuine.from_on(threshold)
+
+    @cached_property
+    def thresholds(self) -> Floats:
+        """All scores, ascending, and one above them: the thresholds at which a rate changes."""
+        score = np.unique(np.concatenate([self.impostor.score, self.genuine.score]))
+        return np.append(score, np.nextafter(score[-1], np.inf))
+
+    @cached_property
+    def _fmr(self) -> Floats:
+        return self.fmr(self.thresholds)
+
+    def threshold_at(self, fmr: float) -> float:
+        """Find the smallest threshold whose false match rate is at most ``fmr``."""
+        allowed = self._fmr <= fmr * (1.0 + 1e-9) + _ROUNDING
+        return float(self.thresholds[int(np.argmax(allowed))])
+
+    def equal_error(self) -> tuple[float, float]:
+        """Find where the two rates cross: (threshold, rate), on the line between two points."""
+        fmr, fnmr = self.fmr(self.thresholds), self.fnmr(self.thresholds)
+        after = int(np.argmax(fmr <= fnmr))  # rates start at (1, 0) and end at (0, 1)
+        before = max(after - 1, 0)
+        gap_before, gap_after = fmr[before] - fnmr[before], fnmr[after] - fmr[after]
+        part = gap_before / (gap_before + gap_after) if gap_before + gap_after > 0 else 1.0
+        rate = fmr[before] + part * (fmr[after] - fmr[before])
+        threshold = self.thresholds[after if part > 0.5 else before]
+        return float(threshold), float(rate)
+
+
+def make_rates(sample: PairSample, rows: Ints, weight_p: Floats | None = None) -> PairRates:
+    """Prepare the rates of these pairs, with weights of their own if ``weight_p`` is given."""
+    weight_p = sample.weight if weight_p is None else weight_p
+    is_genuine = sample.genuine[rows]
+    return PairRates(
+        sort_scores(sample, rows[~is_genuine], weight_p),
+        sort_scores(sample, rows[is_genuine], weight_p),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class RateError:
+    """The error of a rate, or of a combination of rates, in two parts.
+
+    Attributes
+    ----------
+    of_units, of_dyads : variance of what pairs of a unit share, and of the noise of single dyads.
+    units, dyads : degrees of freedom of the two.
+    """
+
+    of_units: float
+    of_dyads: float
+    units: float
+    dyads: float
+
+    @property
+    def variance(self) -> float:
+        """Compute their sum."""
+        return self.of_units + self.of_dyads
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """How J rates vary together.
+
+    Attributes
+    ----------
+    spread : (U, J) what every unit adds to the error of each rate.
+    twice : (J, J) what the squares of ``spread`` count twice.
+    alone : (J, J) the covariance as if dyads were independent.
+    freedom : (J,) degrees of freedom of the noise of dyads.
+    """
+
+    spread: Floats = field(repr=False)
+    twice: Floats = field(repr=False)
+    alone: Floats = field(repr=False)
+    freedom: Floats = field(repr=False)
+
+    def combine(self, combination_j: Floats) -> RateError:
+        """Compute the error of Σ_j a_j rate_j.
+
+        Its degrees of freedom of units are those of S = Σ_u T_u², 2 S²/var(S) (Satterthwaite),
+        var(S) = Σ_u T_u⁴ − S²/U: few where a few persons make most of the variance.
+        """
+        spread_u = self.spread @ combination_j
+        square = float(spread_u @ spread_u)
+        alone = max(float(combination_j @ self.alone @ combination_j), 0.0)
+        units = max(square - float(combination_j @ self.twice @ combination_j) - alone, 0.0)
+        varies = float((spread_u**4).sum()) - square**2 / spread_u.size
+        freedom = 2.0 * square**2 / varies if varies > 0 else spread_u.size - 1.0
+        used_j = combination_j != 0
+        return RateError(
+            units, alone, min(max(freedom, 1.0), spread_u.size), float(self.freedom[used_j].min())
+        )
+
+    def covariance(self, first_j: Floats, second_j: Floats) -> float:
+        """Compute the covariance of two combinations of rates."""
+        return float((self.spread @ first_j) @ (self.spread @ second_j)) - float(
+            first_j @ self.twice @ second_j
+        )
+
+
+def estimate_rate_errors(
+    sample: PairSample, cells: Sequence[PairRates], threshold: npt.ArrayLike
+) -> Errors:
+    """Estimate the covariance of FMR and FNMR of every cell: FMR₁, FNMR₁, FMR₂, FNMR₂, ….
+
+    A rate R = Σ_p w_p h_p/Σ w has the influences ψ_p = w_p (h_p − R)/Σ w. Two pairs are dependent
+    where they share a unit. With T_u the sum of ψ over the pairs of unit u, and D_d that over the
+    pairs of the same two units d,
+
+        variance = Σ_u T_u² − Σ_d D_d²,
+
+    the variance of an incomplete U-statistic, robust to any dependence through units (Aronow, Samii
+    and Assenova 2015): Σ_u T_u² counts D_d² twice where d has two different units. T_u is centred
+    within its stratum and divided by (1 − r ℓ_u)^{r/2}; ℓ_u is the unit's leverage, r = 1 for
+    genuine pairs (of one unit) and 2 for impostor pairs (of two), where it makes the sum the
+    jackknife's. Where noise would make the variance smaller than Σ_d D_d², as if dyads were
+    independent, it is that. ``threshold``: one, or (C, 2) one for each rate.
+    """
+    limit_c2 = np.broadcast_to(np.asarray(threshold, dtype=np.float64), (len(cells), 2))
+    dyad_p, low_d, high_d = sample.dyads
+    rows, share, value = [], [], []
+    for rates, limits in zip(cells, limit_c2.tolist(), strict=True):
+        kinds = ((rates.impostor, True), (rates.genuine, False))
+        for (tail, above), limit in zip(kinds, limits, strict=True):
+            share_r = sample.weight[tail.rows]
+            share_r = share_r / share_r.sum() if tail.rows.size else share_r
+            hit_r = (sample.score[tail.rows] >= limit) == above
+            rows.append(tail.rows)
+            share.append(share_r)
+            value.append(share_r * (hit_r - share_r @ hit_r))
+    column = np.repeat(np.arange(len(rows)), [part.size for part in rows])
+    place = (dyad_p[np.concatenate(rows)], column)
+    shape = (low_d.size, len(rows))
+    psi_dj = scipy.sparse.coo_array((np.concatenate(value), place), shape=shape).tocsr()
+    share_dj = scipy.sparse.coo_array((np.concatenate(share), place), shape=shape).tocsr()
+    between_d = scipy.sparse.diags_array((low_d != high_d).astype(np.float64))
+    order_j = np.tile([2.0, 1.0], len(cells))
+    leverage_uj = (sample.incidence @ share_dj).toarray() / order_j
+    total_uj = _centred(sample, (sample.incidence @ psi_dj).toarray(), leverage_uj, order_j)
+    twice_jj = (psi_dj.T @ between_d @ psi_dj).toarray()
+    alone_jj = (psi_dj.T @ psi_dj).toarray()
+    return Errors(total_uj, twice_jj, alone_jj, _freedom(leverage_uj, share_dj, order_j))
+
+
+def _centred(sample: PairSample, total_uj: Floats, leverage_uj: Floats, order_j: Floats) -> Floats:
+    """Centre the sums of units within strata, and undo what fitting the rates takes from them."""
+    size_s = np.bincount(sample.stratum)
+    n_strata = size_s.size
+    several_s = (size_s > 1)[:, None]
+    sum_sj = np.column_stack([add_by_code(sample.stratum, t_u, n_strata) for t_u in total_uj.T])
+    part_sj = np.column_stack([add_by_code(sample.stratum, l_u, n_strata) for l_u in leverage_uj.T])
+    mean_sj = np.where(several_s, sum_sj / np.maximum(size_s, 1)[:, None], 0.0)
+    fitted_sj = np.where(several_s, (1.0 - part_sj) / np.maximum(size_s, 1)[:, None], 0.0)
+    used_uj = np.minimum((leverage_uj + fitted_sj[sample.stratum]) * order_j, _LARGEST_LEVERAGE)
+    spread_uj: Floats = (total_uj - mean_sj[sample.stratum]) * (1.0 - used_uj) ** (-order_j / 2)
+    return spread_uj
+
+
+def _freedom(leverage_uj: Floats, share_dj: scipy.sparse.csr_array, order_j: Floats) -> Floats:
+    """Compute degrees of freedom of the noise of dyads, (J,): Kish's number of squares, minus one.
+
+    Genuine pairs are of one unit each, so that dyads are units.
+    """
+    square_uj, square_dj = leverage_uj**2, share_dj.power(2)
+    units_j = square_uj.sum(axis=0) ** 2 / np.maximum((square_uj**2).sum(axis=0), 1e-300)
+    dyads_j = np.asarray(square_dj.sum(axis=0)) ** 2 / np.maximum(
+        np.asarray(square_dj.power(2).sum(axis=0)), 1e-300
+    )
+    freedom_j: Floats = np.maximum(np.where(order_j == 1.0, units_j, dyads_j) - 1.0, 1.0)
+    return freedom_j

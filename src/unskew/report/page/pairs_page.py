@@ -1,0 +1,260 @@
+"""The page of compared pairs, `pairs.html`: ROC, error rates and subgroups, from `pairs.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from unskew.report.page.html import render_template
+from unskew.report.page.svg import (
+    Figure,
+    Key,
+    Row,
+    Scale,
+    axis_ticks,
+    canvas,
+    draw_rows,
+    grid_lines,
+    join,
+    mark,
+    scale_of,
+    share_ticks,
+    span_line,
+    stretch_lines,
+    stretched,
+    tag,
+)
+from unskew.report.page.tables import (
+    MISSING,
+    PageTable,
+    TableCell,
+    TableColumn,
+    count_cell,
+    name_cell,
+    number_cell,
+    show_count,
+    show_number,
+    show_share,
+    table,
+)
+
+_HEIGHT = 260
+_MOST_CURVES = 6
+_NAMES = {"fmr": "False match rate", "fnmr": "False non-match rate"}
+
+Record = Mapping[str, Any]
+
+
+def render_pairs_page(record: Record) -> str:
+    """Return the page of an evaluation of pairs, given as `pairs.json` holds it."""
+    overall = record["overall"]
+    figures = [("Equal error rate", show_rate(overall["equal_error"]))]
+    figures += [
+        (f"FNMR at {point_name(point)}", show_rate(point["fnmr"])) for point in overall["points"]
+    ]
+    return render_template(
+        "pairs.html",
+        record=record,
+        figures=figures,
+        points=_point_table(overall["points"], record["level"]),
+        roc=plot_roc(record),
+        subgroups=[
+            (part, [plot_subgroups(part, at, rate) for at, rate in _choices(overall)], _gaps(part))
+            for part in record["breakdowns"]
+            if part["cells"]
+        ],
+    )
+
+
+def point_name(point: Record) -> str:
+    """Name a threshold, or the false match rate that it was chosen for."""
+    if point["target_fmr"] is not None:
+        return f"FMR {100 * point['target_fmr']:g}%"
+    return f"threshold {show_number(point['threshold'], 4)}"
+
+
+def show_rate(figure: Record) -> str:
+    """Show a rate with its interval: ``2.1% (1.7% to 2.6%)``."""
+    return (
+        MISSING if figure["value"] is None else f"{show_share(figure['value'])} ({_ends(figure)})"
+    )
+
+
+def _ends(figure: Record) -> str:
+    if figure["interval"] is None:
+        return MISSING
+    low, high = figure["interval"]
+    return f"{show_share(low)} to {show_share(high)}"
+
+
+def _choices(overall: Record) -> list[tuple[int, str]]:
+    return [(at, rate) for at in range(len(overall["points"])) for rate in _NAMES]
+
+
+def _rate_cells(figure: Record) -> list[TableCell]:
+    return [
+        TableCell(show_share(figure["value"]), figure["value"]),
+        TableCell(_ends(figure), figure["value"]),
+        TableCell(show_share(figure["unweighted"]), figure["unweighted"]),
+    ]
+
+
+def _point_table(points: Sequence[Record], level: float) -> PageTable:
+    interval = f"{100 * level:g}% interval"
+    columns = ("At", "Threshold", "FMR", interval, "Unweighted", "FNMR", interval, "Unweighted")
+    rows = (
+        [
+            name_cell(point_name(point)),
+            number_cell(point["threshold"]),
+            *_rate_cells(point["fmr"]),
+            *_rate_cells(point["fnmr"]),
+        ]
+        for point in points
+    )
+    return table("Error rates on the target", columns, rows)
+
+
+def plot_roc(record: Record) -> Figure:
+    """Draw FNMR against FMR (logarithmic), with the band of all pairs, and some subgroups."""
+    curves = {"all pairs": record["overall"]["roc"]}
+    if record["breakdowns"]:
+        cells = record["breakdowns"][0]["cells"]
+        curves |= {cell["name"]: cell["roc"] for cell in cells[:_MOST_CURVES] if cell["roc"]}
+    known = {name: [point for point in roc if point["fmr"] > 0] for name, roc in curves.items()}
+    scale = scale_of([p["fmr"] for roc in known.values() for p in roc], log=True, include=(1.0,))
+    highs = [p["fnmr"] for roc in known.values() for p in roc]
+    top = max([*highs, *(p["interval"][1] for p in known["all pairs"] if p["interval"]), 1e-6])
+    classes = ["all", *(f"source-{at}" for at in range(_MOST_CURVES))]
+    band = [p for p in known["all pairs"] if p["interval"]]
+    paths = [
+        _line([(p["fmr"], p["interval"][end]) for p in band], scale, top, "even") for end in (0, 1)
+    ]
+    paths += [
+        _line([(p["fmr"], p["fnmr"]) for p in roc], scale, top, class_)
+        for roc, class_ in zip(known.values(), classes, strict=False)
+    ]
+    levels = Scale(0.0, top).ticks(4)
+    height = [16 + (_HEIGHT - 16) * (1 - level / top) for level in levels]
+    lines = join(
+        tag("line", x1="0%", x2="100%", y1=y, y2=y, class_="grid")
+        + tag("text", show_share(level), x="0%", y=y - 3, class_="tick")
+        for level, y in zip(levels, height, strict=True)
+    )
+    ticks = scale.ticks()
+    axis = tag(
+        "svg", axis_ticks(scale, shown=map(show_share, ticks)), y=_HEIGHT, height=20, width="100%"
+    )
+    drawing = canvas(
+        grid_lines([scale.at(tick) for tick in ticks]),
+        lines,
+        stretched(*paths, y=16, height=_HEIGHT - 16),
+        axis,
+        height=_HEIGHT + 20,
+    )
+    keys = [Key("line-all", "All pairs"), Key("line-even", "Its interval")]
+    names = list(known)[1:]
+    keys += [Key(f"source-{at}", name) for at, name in enumerate(names)]
+    best = show_rate(record["overall"]["equal_error"])
+    return Figure(
+        title="False non-match rate against false match rate",
+        drawing=drawing,
+        label=f"ROC of {len(known)} sets of pairs on the target. Equal error rate {best}.",
+        table=_roc_table(curves),
+        meaning="The lower, the better. The false match rate is on a logarithmic axis, from that "
+        "of a single pair to 1. Subgroups are those of the first column.",
+        keys=tuple(keys),
+        wide=True,
+    )
+
+
+def _line(points: Sequence[tuple[float, float]], scale: Scale, top: float, class_: str) -> Markup:
+    places = [(scale.at(x), min(y / top, 1.0)) for x, y in points]
+    return stretch_lines(places, f"line {class_}")
+
+
+def _roc_table(curves: Mapping[str, Sequence[Record]]) -> PageTable:
+    rows = (
+        [
+            name_cell(name),
+            TableCell(show_share(point["fmr"]), point["fmr"]),
+            TableCell(show_share(point["fnmr"]), point["fnmr"]),
+            TableCell(_ends(point), point["fnmr"]),
+            number_cell(point["threshold"]),
+        ]
+        for name, roc in curves.items()
+        for point in roc
+    )
+    return table("The ROC", ("Pairs", "FMR", "FNMR", "Interval of FNMR", "Threshold"), rows)
+
+
+def plot_subgroups(part: Record, at: int, rate: str) -> Figure:
+    """Draw one rate of every subgroup at one threshold, with intervals."""
+    cells = part["cells"]
+    figures = [cell["points"][at][rate] for cell in cells]
+    scale = scale_of(
+        [end for figure in figures for end in (figure["interval"] or ())], include=(0.0,)
+    )
+    rows = [
+        Row(cell["name"], _interval_mark(figure, scale), show_share(figure["value"]))
+        for cell, figure in zip(cells, figures, strict=True)
+    ]
+    title = f"{_NAMES[rate]} at {point_name(cells[0]['points'][at])}"
+    return Figure(
+        title=title,
+        drawing=draw_rows(rows, scale, ticks=share_ticks(scale)),
+        label=f"{title} of {len(cells)} subgroups by {part['column']}.",
+        table=table(
+            f"{title}, by {part['column']}",
+            ("Subgroup", "Genuine", "Impostor", "Persons", "Rate", "Interval", "Unweighted"),
+            (
+                [
+                    name_cell(cell["name"]),
+                    count_cell(cell["genuine"]),
+                    count_cell(cell["impostor"]),
+                    count_cell(cell["persons"]),
+                    *_rate_cells(figure),
+                ]
+                for cell, figure in zip(cells, figures, strict=True)
+            ),
+        ),
+    )
+
+
+def _interval_mark(figure: Record, scale: Scale) -> Markup:
+    if figure["value"] is None:
+        return Markup("")
+    line = Markup("")
+    if figure["interval"] is not None:
+        low, high = figure["interval"]
+        line = span_line(scale.at(low), scale.at(high), 13, "interval of-debiased")
+    return line + mark("debiased", scale.at(figure["value"]), 13)
+
+
+def _gaps(part: Record) -> PageTable | None:
+    """Tabulate the largest gap of each rate at each threshold."""
+    if not part["largest"]:
+        return None
+    columns = (
+        "Rate",
+        TableColumn("Larger", numeric=False),
+        TableColumn("Smaller", numeric=False),
+        "Gap",
+        "Interval",
+        "Unweighted",
+    )
+    rows = (
+        [
+            name_cell(f"{_NAMES[gap['rate']]} at {point_name(gap)}"),
+            name_cell(gap["first"]),
+            name_cell(gap["second"]),
+            *_rate_cells(gap["figure"]),
+        ]
+        for gap in part["largest"]
+    )
+    note = (
+        f"The largest of {show_count(len(part['gaps']))} gaps; the interval counts that it was "
+        "chosen. All of them are in pairs.json."
+    )
+    return table(f"Largest gaps by {part['column']}", columns, rows, note=note)
