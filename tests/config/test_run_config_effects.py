@@ -89,7 +89,7 @@ def test_what_is_shown_changes_neither_forecast_nor_model(folder):
 
 
 def test_every_section_is_known_and_empty_ones_are_dropped():
-    assert set(MODEL_SECTIONS) | {"report"} == {*SECTIONS, "bias"}
+    assert set(MODEL_SECTIONS) | {"report"} == {*SECTIONS, "bias", "targets"}
     settings = {"folder": "..", "represent": {"cache": "x"}, "engine": {"jobs": 1, "seed": 0}}
     assert effective_settings(settings) == {"engine": {"seed": 0}}
     assert effective_settings(settings, ("represent",)) == {}

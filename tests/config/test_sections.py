@@ -29,6 +29,7 @@ def test_the_sections_agree_with_what_they_configure():
         "sources",
         "represent",
         "target",
+        "targets",
         "bias",
         "solve",
         "learn",

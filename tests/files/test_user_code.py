@@ -20,7 +20,8 @@ def _forget_modules(tmp_path: Path) -> Iterator[None]:
     """Forget afterwards what was imported and allowed."""
     yield
     for name, module in list(sys.modules.items()):
-        places = [getattr(module, "__file__", None), *getattr(module, "__path__", [])]
+        inner = getattr(module, "__path__", None)
+        places = [getattr(module, "__file__", None), *(inner if isinstance(inner, list) else [])]
         if any(str(place).startswith(str(tmp_path)) for place in places):
             del sys.modules[name]
     user_code._ALLOWED.folder_of.clear()

@@ -26,13 +26,14 @@ from unskew.engine.row_blocks import _open_path
 from unskew.errors import UnskewError
 from unskew.report.summary.plain import summary_to_json
 from unskew.represent.decode import decode_image, pillow_unlimited
-from unskew.runs.evaluate import _read_attributes, read_memberships_table, run_rules
+from unskew.runs.evaluate import read_attributes, read_memberships_table, run_rules
 from unskew.runs.forecast import page_of
+from unskew.runs.projections import read_projection
 from unskew.sources.discovery import find_sources
 from unskew.sources.readers import read_sources
 from unskew.target.predictions import _read_table
 from unskew.target.settings import _read_csv
-from unskew.training.folder import read_projection, read_record
+from unskew.training.folder import read_record
 from unskew.weigh.weights_table import read_weights_table
 
 COUNT = int(os.environ.get("UNSKEW_MUTANTS", "150"))
@@ -156,7 +157,7 @@ FORMATS: dict[str, tuple[bytes, Callable[[Path], object]]] = {
     "weights.parquet": (_parquet(WEIGHTS), read_weights_table),
     "features.parquet": (
         _parquet(FRAME.assign(content="c")),
-        lambda file: _read_attributes(file, ["z", "label*source"], FRAME),
+        lambda file: read_attributes(file, ["z", "label*source"], FRAME),
     ),
     "memberships.parquet": (_parquet(FRAME), lambda file: read_memberships_table(file.parent)),
     "report.json": (

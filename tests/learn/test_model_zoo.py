@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
         ("training_networks:not_a_module", "torch.nn.Module; it returned str"),
         ("training_networks:too_small", "(6, 6, 3)"),
         ("training_networks:convolutionall", "Did you mean 'convolutional'?"),
-        ("training_networks:NUMBER", "cannot be called"),
+        ("training_networks:NUMBER", "is not a function"),
         ("training_networks:needs_two", "TypeError"),
         ("training_networks:frozen", "freeze"),
         ("training_networks:fails_in_training", "(6, 6, 3) fails: ValueError: only judging"),

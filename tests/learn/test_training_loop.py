@@ -101,7 +101,8 @@ def test_history_and_scores_tell_the_same(tmp_path) -> None:
     """The loss and accuracies of the kept epoch, computed anew from the scores."""
     data = small_data(validation=True)
     test = replace(small_data(), weight=np.ones(N))
-    model = train_model(data, small_settings(), tmp_path, logs=False, watch={"test": test})
+    settings = small_settings(way="half")
+    model = train_model(data, settings, tmp_path, logs=False, watch={"test": test})
     for name, judged in {"validation": data.validation, "test": test}.items():
         score = model.scores(judged.X)
         np.testing.assert_allclose(score.sum(1), 1, rtol=1e-12)
@@ -162,14 +163,15 @@ def test_a_diverging_run_says_so_and_keeps_its_last_checkpoint(tmp_path) -> None
 
 
 def test_no_epoch_depends_on_what_happens_afterwards(tmp_path) -> None:
-    """`auto` trains as `half`; only what is made of its logits may differ."""
+    """`auto` trains as `half`; only its last layer, and what is made of logits, may differ."""
     one, other = (
         train_model(
             small_data(validation=True), small_settings(way=way), tmp_path / way, logs=False
         )
         for way in ("auto", "half")
     )
-    assert same_bits(one, other)
+    without_time = [[{**row, "seconds": 0} for row in model.history] for model in (one, other)]
+    assert without_time[0] == without_time[1]
 
 
 def test_rows_are_judged_under_their_weights_and_without() -> None:

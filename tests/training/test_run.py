@@ -162,7 +162,7 @@ def test_what_cannot_be_trained_is_refused_before_the_work(
     )
     (folder / "run.toml").write_text(CONFIGURATION)
     cases = {
-        ("--model", "ownnet:small"): ["2 classes", "(2, 7)"],
+        ("--model", "ownnet:small", "--allow-code", "ownnet"): ["2 classes", "(2, 7)"],
         ("--model", "nonet:small"): ["nonet"],
         ("--model", "probe"): ["probe", "fast"],
         ("--preset", "quick"): ['"fast", "finetune", "article" or "probe"'],

@@ -151,8 +151,8 @@ class Monitoring:
 def show_evidence(log10: float) -> str:
     """Show evidence as a number, a power of ten where it is large.
 
-    >>> show_evidence(1.2), show_evidence(-0.3), show_evidence(7.1)
-    ('15.8', '0.5', '10^7')
+    >>> show_evidence(1.2), show_evidence(-1.0), show_evidence(7.1)
+    ('15.8', '0.1', '10^7')
     """
     return f"10^{log10:.0f}" if log10 >= 5 else f"{10.0**log10:.3g}"
 

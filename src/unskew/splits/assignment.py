@@ -106,7 +106,10 @@ def join_splits(pool: Pool, file: Path) -> Pool:
             key="sources.split",
             path=str(file),
         )
-    table = unguard_table(read_csv(file, dtype=str, keep_default_na=False))
+    try:
+        table = unguard_table(read_csv(file, dtype=str, keep_default_na=False))
+    except DataError as error:
+        raise DataError(f"{error} `unskew split` writes it again.", path=str(file)) from error
     if not {"id", "split"} <= set(table.columns):
         raise DataError(
             f"{file.name} needs the columns id and split, as `unskew split` writes them; it has "
