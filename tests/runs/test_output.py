@@ -44,6 +44,7 @@ def test_a_refusal_leaves_no_weights_of_another_run(table: Path) -> None:
     ask_for_foxes(table)
     assert run_command(["weigh", str(table), "-o", str(out), "--overwrite", "--quiet"]) == 3
     assert sorted(each.name for each in out.iterdir()) == [
+        "files.json",
         "notes.txt",
         "report.html",
         "report.json",

@@ -34,6 +34,7 @@ from unskew.cli.options import (
     Quiet,
     Results,
     Seed,
+    UseAnyway,
     shows_progress,
     summary_of_refusal,
     written_command,
@@ -273,6 +274,7 @@ def export(
     ] = None,
     target: OneTarget = None,
     overwrite: Overwrite = False,
+    force: UseAnyway = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -287,6 +289,7 @@ def export(
             output,
             overwrite=overwrite,
             target=target,
+            force=force,
             progress=shows_progress(quiet, as_json),
         )
     if as_json:
@@ -366,13 +369,15 @@ def verify(
 
 
 @app.command("report")
-def show_again(results: Results, as_json: AsJson = False, quiet: Quiet = False) -> None:
+def show_again(
+    results: Results, force: UseAnyway = False, as_json: AsJson = False, quiet: Quiet = False
+) -> None:
     """Write the page again from report.json, with the forecast in the same folder."""
     from unskew.cli import terminal
     from unskew.runs.forecast import write_page_again
 
     with remarks(quiet):
-        page = write_page_again(results)
+        page = write_page_again(results, force=force)
     if as_json:
         print_json({"page": str(page)})
     elif not quiet:

@@ -17,6 +17,7 @@ from unskew.cli.options import (
     Quiet,
     Replicates,
     Results,
+    UseAnyway,
     shows_progress,
 )
 from unskew.errors import ConfigError
@@ -120,6 +121,7 @@ def evaluate_model(
     replicates: Replicates = 1000,
     output: MetricsFolder = None,
     overwrite: Overwrite = False,
+    force: UseAnyway = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
     seed: BootstrapSeed = 0,
@@ -162,11 +164,12 @@ def evaluate_model(
             bar = shows_progress(quiet, as_json)
             here: dict[str, Any] = {"overwrite": overwrite, "jobs": jobs, "progress": bar}
             evaluation: Evaluation | EvaluationsByTarget = evaluate_images(
-                results, images, **of_images, **here, **both
+                results, images, force=force, **of_images, **here, **both
             )
         else:
             assert predictions is not None
-            evaluation = _judge_predictions(results, predictions, of_predictions | both)
+            settings = of_predictions | both | {"force": force}
+            evaluation = _judge_predictions(results, predictions, settings)
         file = None if output is None else write_metrics(evaluation, output, overwrite=overwrite)
     if as_json:
         print_json(evaluation.to_dict())

@@ -71,6 +71,12 @@ Download = Annotated[
         help="Fetch a missing CIFAR archive from its home page, and check it.",
     ),
 ]
+UseAnyway = Annotated[
+    bool,
+    typer.Option(
+        "--force", help="Use the files also if they are not those that one run wrote (files.json)."
+    ),
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files or folders.")]
 
 

@@ -105,12 +105,13 @@ def train_network(
     that was stopped continues with --resume.
     """
     from unskew.cli import terminal
+    from unskew.files.locks import folder_locked
     from unskew.runs.inputs import load_config
     from unskew.training.run import override_learn, prepare_training, run_training
 
     console, bar = terminal.open_console(quiet or as_json), shows_progress(quiet, as_json)
     learn = {"preset": preset, "model": model, "size": size, "epochs": epochs, "way": way}
-    with remarks(quiet):
+    with folder_locked(output), remarks(quiet):
         if weights is not None and arms:
             raise ConfigError(
                 "--weights trains with the weights of a table instead of the arms: remove --arm "

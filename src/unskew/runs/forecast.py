@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from unskew.config.run_config import FORECAST_SECTIONS, effective_settings
 from unskew.engine.threads import one_blas_thread
-from unskew.errors import ConfigError, DataError, UnskewError, first_few
+from unskew.errors import ConfigError, DataError, MixedResultsError, UnskewError, first_few
 from unskew.files.atomic import written_together
+from unskew.files.checksums import check_files
 from unskew.files.plain_json import json_value, write_json
 from unskew.records import Pool
 from unskew.report.files import write_summary
@@ -265,6 +266,11 @@ def add_forecast(
 
 def join_forecast(run: Run, folder: Path) -> Run:
     """Add the forecast that is in the folder already to a run of the same inputs."""
+    try:
+        check_files(folder, (FORECAST,))
+    except MixedResultsError as error:
+        log.warning("%s is not shown on the page: %s", folder / FORECAST, error)
+        return run
     record = _find_forecast(run.summary, folder)
     return run if record is None else replace(run, summary=_with_panel(run.summary, record))
 
@@ -284,17 +290,21 @@ def write_forecast(record: Mapping[str, Any], folder: Path) -> Path | None:
     return page
 
 
-def write_page_again(folder: Path) -> Path:
-    """Write the page again, from report.json and the forecast in the folder; return its path."""
+def write_page_again(folder: Path, *, force: bool = False) -> Path:
+    """Write the page again, from report.json and the forecast in the folder; return its path.
+
+    ``force``: also if these are not the files that the run wrote.
+    """
     if not (folder / SUMMARY).is_file():
         raise DataError(
             f"{str(folder)!r} contains no {SUMMARY}, which `unskew weigh run.toml -o {folder}` "
             "writes.",
             path=str(folder / SUMMARY),
         )
-    summary = summary_from_json((folder / SUMMARY).read_text(encoding="utf-8"))
-    record = _find_forecast(summary, folder)
     with written_together(folder, ()) as temporary:
+        check_files(folder, (SUMMARY, FORECAST), force=force)
+        summary = summary_from_json((folder / SUMMARY).read_text(encoding="utf-8"))
+        record = _find_forecast(summary, folder)
         shown = summary if record is None else _with_panel(summary, record)
         write_summary(shown, temporary / PAGE)
     return folder / PAGE
@@ -310,6 +320,7 @@ def _find_summary(folder: Path) -> Summary | None:
     if not (folder / SUMMARY).is_file():
         return None
     try:
+        check_files(folder, (SUMMARY,))
         return summary_from_json((folder / SUMMARY).read_text(encoding="utf-8"))
     except (UnskewError, OSError, ValueError) as error:
         log.warning("the page in %s stays as it is: %s cannot be read (%s)", folder, SUMMARY, error)

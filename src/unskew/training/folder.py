@@ -17,7 +17,7 @@ import numpy as np
 
 from unskew.config.run_config import MODEL_SECTIONS, RunConfig, effective_settings, resolved
 from unskew.errors import ConfigError, DataError, first_few
-from unskew.files.atomic import written_whole
+from unskew.files.atomic import written_together
 from unskew.files.fingerprints import fingerprint_file, fingerprint_pool, fingerprint_rows
 from unskew.files.plain_json import json_value, write_json
 from unskew.records import Pool
@@ -82,7 +82,7 @@ def write_projections(inputs: Inputs, out: Path, *, progress: bool | None = None
         )
         _check_same(fitted, embedding, inputs.pool, parts[0])
         arrays |= _arrays(embedding.name, fitted)
-    with written_whole(out / PROJECTIONS) as temporary, temporary.open("wb") as file:
+    with written_together(out, ()) as folder, (folder / PROJECTIONS).open("wb") as file:
         np.savez(file, **arrays)
 
 
@@ -311,9 +311,9 @@ def check_models(out: Path, record: Mapping[str, Any], arms: Iterable[str]) -> N
 
 
 def write_training_record(out: Path, record: Mapping[str, Any]) -> None:
-    """Write training.json atomically."""
-    out.mkdir(parents=True, exist_ok=True)
-    write_json(out / RECORD, record)
+    """Write training.json atomically, with its checksum."""
+    with written_together(out, ()) as folder:
+        write_json(folder / RECORD, record)
 
 
 def clear_training(out: Path) -> None:

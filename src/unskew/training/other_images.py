@@ -16,16 +16,23 @@ from unskew.errors import ConfigError, DataError, InvalidConfigError, did_you_me
 from unskew.evaluation.matching import NO_SPLITS
 from unskew.evaluation.predictions import Evaluation, evaluate_predictions
 from unskew.files.atomic import written_whole
+from unskew.files.checksums import check_files
 from unskew.files.fingerprints import find_versions, fingerprint_file, fingerprint_pool
 from unskew.forecasting.probe_data import read_classes
 from unskew.records import Floats, Pool
 from unskew.records.arrays import Randomness
 from unskew.runs.evaluate import run_rules
 from unskew.runs.inputs import find_user_modules
-from unskew.runs.output import features_table, write_frame
+from unskew.runs.output import CONFIGURATION, TRAINING, features_table, write_frame
 from unskew.sources.discovery import find_sources
 from unskew.sources.readers import read_sources
-from unskew.training.folder import ARMS_FOLDER, check_models, read_record, represent_alike
+from unskew.training.folder import (
+    ARMS_FOLDER,
+    PROJECTIONS,
+    check_models,
+    read_record,
+    represent_alike,
+)
 from unskew.training.result import prediction_frame
 
 _ALL = "all images"
@@ -46,6 +53,7 @@ def evaluate_images(
     positive: str | None = None,
     replicates: int = 1000,
     rng: Randomness = 0,
+    force: bool = False,
     jobs: int | None = None,
     progress: bool | None = None,
 ) -> Evaluation:
@@ -60,8 +68,10 @@ def evaluate_images(
     places : folders of images or tables, as for `unskew describe`.
     arm : which model, of several; default: the one that the run is about.
     save : a table for the predictions, CSV or Parquet by its name.
+    force : also if the files of the run are not those that it wrote.
     """
     out = Path(folder)
+    check_files(out, (TRAINING, CONFIGURATION, PROJECTIONS), force=force)
     record = read_record(out)
     name = _chosen_arm(record, arm)
     _check_save(save, overwrite)

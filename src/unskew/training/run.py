@@ -16,7 +16,8 @@ import numpy as np
 from unskew.config.key_rules import unread_keys
 from unskew.config.run_config import RunConfig, with_settings
 from unskew.errors import ConfigError, CoverageError, OverlapError, missing_extra
-from unskew.files.atomic import write_text, written_whole
+from unskew.files.atomic import write_text, written_together, written_whole
+from unskew.files.checksums import check_files
 from unskew.files.plain_json import write_json
 from unskew.records import Floats
 from unskew.runs.evaluate import read_memberships_table
@@ -180,6 +181,7 @@ def _read_earlier(out: Path) -> dict[str, Any] | None:
     """Read the record of the training in the folder, whose models must be unchanged; None: none."""
     if not (out / RECORD).is_file():
         return None
+    check_files(out, (RECORD,))
     record = read_record(out)
     check_models(out, record, record["arms"])
     return record
@@ -287,13 +289,13 @@ def _write_results(
     out, main = prepared.out, prepared.arms[0].name
     for name, frame in scores.predictions.items():
         write_frame(frame, out / ARMS_FOLDER / name / PREDICTIONS)
-    write_frame(scores.predictions[main], out / PREDICTIONS)
-    write_history(out / HISTORY, models)
-    write_json(out / METRICS, scores.to_dict())
-    write_text(out / CARD, render_card(gather_facts(prepared, models[main]), scores))
-    write_training_record(
-        out, {**prepared.record, "status": "finished", "models": fingerprint_models(out, models)}
-    )
+    record = {**prepared.record, "status": "finished", "models": fingerprint_models(out, models)}
+    with written_together(out, ()) as folder:
+        write_frame(scores.predictions[main], folder / PREDICTIONS)
+        write_history(folder / HISTORY, models)
+        write_json(folder / METRICS, scores.to_dict())
+        write_text(folder / CARD, render_card(gather_facts(prepared, models[main]), scores))
+        write_json(folder / RECORD, record)
     files = [
         SPLITS,
         PROJECTIONS,
