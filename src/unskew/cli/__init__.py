@@ -8,6 +8,7 @@
 - ``learning``: the commands that look ahead of training: forecast and rehearse.
 - ``options``: arguments and options that several commands have.
 - ``simulation``: the commands simulate.
+- ``stop_signal``: SIGTERM ends a command as Ctrl-C does.
 - ``target_tables``: several targets as tables for a terminal.
 - ``terminal``: records as text for a terminal.
 - ``train``: the command train.

@@ -15,7 +15,6 @@ from unskew.cli import simulation as cli_simulation
 from unskew.cli.error_messages import (
     DONE,
     NOT_IDENTIFIABLE,
-    STOPPED,
     UNUSABLE,
     explain,
     print_json,
@@ -39,6 +38,7 @@ from unskew.cli.options import (
     summary_of_refusal,
     written_command,
 )
+from unskew.cli.stop_signal import STOPPED
 from unskew.cli.train import train_network
 from unskew.errors import CoverageError, OverlapError
 
