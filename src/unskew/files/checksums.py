@@ -21,7 +21,7 @@ from typing import Any
 
 from unskew.errors import ConfigError, MixedResultsError
 from unskew.files.fingerprints import fingerprint_file
-from unskew.files.leftovers import remove_path, unfinished_path
+from unskew.files.leftovers import remove_leftovers, remove_path, unfinished_path
 from unskew.files.locks import folder_locked
 
 LISTING = "files.json"
@@ -52,6 +52,7 @@ def publish(staging: Path, target: Path, names: Iterable[str]) -> None:
     _write(target, listed, {"folder": staging.name, "removed": removed})
     _move(staging, target, removed)
     _write(target, listed)
+    remove_path(staging)
 
 
 def finish_publishing(target: Path) -> None:
@@ -66,6 +67,7 @@ def finish_publishing(target: Path) -> None:
         _write(target, listing["files"])
     for rest in target.glob(f"{UNFINISHED}*"):
         remove_path(rest)
+    remove_leftovers(target, ".")
 
 
 def unfinished_folder(folder: Path) -> str | None:
@@ -224,7 +226,6 @@ def _move(staging: Path, target: Path, removed: Iterable[str]) -> None:
         file.replace(target / file.name)
     for name in removed:
         (target / name).unlink(missing_ok=True)
-    remove_path(staging)
 
 
 def _digest(path: Path) -> str:
