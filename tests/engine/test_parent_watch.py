@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from represent.picture_pools import encoded, random_pixels
-from unskew.engine.parent_watch import call_watched, end_with_parent
+from unskew.engine.parent_watch import call_watched, children_ended, end_with_parent
 
 # A run whose processes never come to an end by themselves; they print their numbers.
 SCRIPT = """
@@ -63,6 +64,31 @@ def test_no_process_and_no_folder_is_left_by_a_run_that_is_killed(tmp_path: Path
     _wait_until_dead(worker)
     assert not list(temporary.glob("unskew-*"))
     run.stdout.close()
+
+
+def test_children_end_with_the_block_that_failed_and_no_others() -> None:
+    def wait() -> multiprocessing.process.BaseProcess:
+        child = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(600,))
+        child.start()
+        return child
+
+    others = wait()
+    started = []
+
+    def stop() -> None:
+        with children_ended():
+            started.append(wait())
+            raise KeyboardInterrupt
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            stop()
+        started[0].join(timeout=20)
+        assert started[0].exitcode == -signal.SIGKILL
+        assert others.is_alive()
+    finally:
+        others.kill()
+        others.join()
 
 
 def test_in_the_process_itself_nothing_happens() -> None:

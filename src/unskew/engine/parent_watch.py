@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,21 @@ def call_watched(parent: int, function: Callable[..., Any], *args: Any, **option
     if os.getppid() == parent:
         end_with_parent(parent)
     return function(*args, **options)
+
+
+@contextmanager
+def children_ended() -> Iterator[None]:
+    """End the processes that the block started by `multiprocessing`, if an exception leaves it.
+
+    Python waits for them when it ends itself: after Ctrl-C or SIGTERM it would wait for ever.
+    """
+    before = set(multiprocessing.active_children())
+    try:
+        yield
+    except BaseException:
+        for child in set(multiprocessing.active_children()) - before:
+            child.kill()
+        raise
 
 
 def _watch(parent: int, folder: str | None) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from unskew.engine.parent_watch import call_watched, children_ended
 from unskew.engine.progress import show_progress
 from unskew.errors import ConfigError, DataError, UnskewError, missing_extra
 from unskew.learn.network_ways import split_head
@@ -136,7 +137,10 @@ def train_model(
         _train_probe(run)
     else:
         # Bound to the function: Fabric takes arguments apart, looking for networks in them.
-        error = _start_fabric(settings).launch(functools.partial(_train_network, run=run))
+        train = functools.partial(_train_network, run=run)
+        watched_train = functools.partial(call_watched, os.getpid(), train)
+        with children_ended():
+            error = _start_fabric(settings).launch(watched_train)
         if error is not None:
             raise error
     return load_trained(path)
