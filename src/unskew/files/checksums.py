@@ -107,10 +107,10 @@ def check_files(
         return
     if unlisted:
         _log.warning(
-            "%s has no checksum of %s (an earlier version of unskew wrote it): whether all files "
-            "are of one run is not known. `unskew verify %s` finds out.",
-            out / LISTING,
+            "there is no checksum of %s in %s, as an earlier version of unskew leaves it: whether "
+            "all files are of one run is not known. `unskew verify %s` finds out.",
             ", ".join(unlisted),
+            out / LISTING,
             out,
         )
 
