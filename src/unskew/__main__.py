@@ -3,21 +3,24 @@
 import os
 import sys
 
+from unskew.cli.stop_signal import stop_code, stop_on_sigterm
+
 
 def main() -> None:
-    """Load the command line and run it; Ctrl-C while it is still loading ends as it does later, in
-    words and with exit code 130.
+    """Load the command line and run it; Ctrl-C or SIGTERM while it is still loading ends as it does
+    later, in words and with exit code 130 or 143.
 
     ``python -m`` puts the working directory first on the import path: it is removed, so that no
     file there takes the place of a module.
     """
     if not sys.flags.safe_path and __name__ == "__main__" and sys.path[0] in ("", os.getcwd()):
         del sys.path[0]
+    stop_on_sigterm()
     try:
         from unskew.cli.app import run_from_shell as run
     except KeyboardInterrupt:
         sys.stderr.write("unskew: Stopped. Nothing had begun yet.\n")
-        raise SystemExit(130) from None
+        raise SystemExit(stop_code()) from None
     run()
 
 

@@ -25,7 +25,8 @@ class UnskewError(Exception):
     ``facts`` holds the content of the message as plain values for programs: the culprit and what it
     was compared with. Names of facts, the same everywhere: ``option``, ``value``,
     ``allowed``, ``path``, ``line``, ``key``, ``row``, ``id``, ``ids``, ``source``, ``sources``,
-    ``column``, ``columns``, ``level``, ``levels``, ``count``, ``limit``, ``extra``, ``package``.
+    ``column``, ``columns``, ``level``, ``levels``, ``count``, ``limit``, ``extra``, ``package``,
+    ``pid``, ``host``, ``since``.
     """
 
     def __init__(self, message: str = "", /, **facts: Any) -> None:
@@ -43,6 +44,14 @@ class RowCountError(DataError):
     def __init__(self, message: str, seen: int = 0, **facts: Any) -> None:
         super().__init__(message, **facts)
         self.seen = seen
+
+
+class LockedError(DataError):
+    """A folder or file that another run is writing; facts: ``pid``, ``host``, ``since``."""
+
+
+class MixedResultsError(DataError):
+    """A file of a results folder that is not of its run: changed, damaged, or of another run."""
 
 
 class ConfigError(UnskewError, ValueError):

@@ -9,6 +9,7 @@ import pytest
 
 from raising import refused
 from unskew import ConfigError, DataError
+from unskew.files import atomic
 from unskew.files.atomic import (
     check_new_file,
     folder_written_whole,
@@ -18,11 +19,12 @@ from unskew.files.atomic import (
     written_together,
     written_whole,
 )
+from unskew.files.checksums import LISTING, UNFINISHED
 
 
 def _contents(folder: Path) -> dict[str, str]:
-    """Every file below a folder, hidden ones too, with its text."""
-    files = [path for path in folder.rglob("*") if path.is_file()]
+    """Every file below a folder but files.json, hidden ones too, with its text."""
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name != LISTING]
     return {str(path.relative_to(folder)): path.read_text() for path in files}
 
 
@@ -99,7 +101,7 @@ def test_files_written_together_replace_those_of_the_run_before(tmp_path: Path) 
                 (folder / name).write_text("".join(names))
         (out / "notes.txt").write_text("mine")
     assert _contents(out) == {"b": "bc", "c": "bc", "notes.txt": "mine"}
-    assert not (out / ".unfinished").exists()
+    assert not list(out.glob(f"{UNFINISHED}*"))
 
 
 @pytest.mark.parametrize("kind", [ZeroDivisionError, KeyboardInterrupt])
@@ -125,7 +127,7 @@ def test_errors_name_the_folder_that_was_asked_for(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with refused(DataError, path=str(out / "deep")) as caught, written_together(out, []) as folder:
         write_text(folder / "deep" / "a.txt", "text")
-    assert ".unfinished" not in str(caught.value)
+    assert UNFINISHED not in str(caught.value)
     with refused(DataError, path=str(out)), written_together(out, []):
         raise OSError(28, "No space left on device")
 
@@ -155,6 +157,7 @@ def test_a_folder_is_replaced_as_a_whole_or_stays(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_replaced_is_put_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(atomic, "exchange_paths", lambda one, other: False)
     out, replace = tmp_path / "out", Path.replace
     with folder_written_whole(out) as folder:
         (folder / "a").write_text("a")

@@ -199,6 +199,26 @@ def test_a_damaged_file_is_set_aside_and_its_values_computed_again(
     assert list(tmp_path.glob("*/*.corrupt"))
 
 
+def test_no_flipped_bit_of_the_cache_changes_a_value(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Anywhere in the file: values, keys, page headers, what describes them at its end."""
+    arrays = [random_pixels(seed=seed) for seed in range(5)]
+    first = represent_images(pool_of(arrays), "border_hsv", cache=tmp_path).frame
+    (part,) = tmp_path.glob("border_hsv-*/part-*.parquet")
+    whole = part.read_bytes()
+    rng = np.random.default_rng(0)
+    for at in rng.choice(len(whole), 60, replace=False):
+        damaged = bytearray(whole)
+        damaged[at] ^= 1 << int(rng.integers(8))
+        part.write_bytes(damaged)
+        caplog.clear()
+        again = represent_images(pool_of(arrays), "border_hsv", cache=tmp_path).frame
+        pd.testing.assert_frame_equal(again, first, check_exact=True)
+        assert str(part) in caplog.text
+        assert part.read_bytes() == whole
+
+
 def test_values_that_vanish_from_the_cache_in_mid_run_are_computed_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

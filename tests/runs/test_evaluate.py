@@ -200,6 +200,7 @@ def test_weights_of_another_population_are_noted(
         "--replicates",
         "50",
         "--json",
+        "--force",  # the report is edited below
     ]
     report = json.loads((results / "report.json").read_text(encoding="utf-8"))
     for population, expected in (

@@ -218,6 +218,11 @@ def test_a_forecast_with_the_right_origin_but_cut_off_is_left_aside(
     with caplog.at_level(logging.WARNING):
         assert _weigh(folder, "--overwrite") == 0
     assert _summary(folder).forecast is None
+    assert any("checksum" in each for each in caplog.messages)
+    (folder / "out" / "files.json").unlink()
+    with caplog.at_level(logging.WARNING):
+        assert _weigh(folder, "--overwrite") == 0
+    assert _summary(folder).forecast is None
     assert any("forecast of this version" in each for each in caplog.messages)
 
 

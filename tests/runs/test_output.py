@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
+import threading
+import time
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -19,6 +26,7 @@ from run_data import (
     write_photos,
 )
 from unskew.cli.app import run_command
+from unskew.files.locks import folder_locked
 
 Captured = pytest.CaptureFixture[str]
 
@@ -44,6 +52,7 @@ def test_a_refusal_leaves_no_weights_of_another_run(table: Path) -> None:
     ask_for_foxes(table)
     assert run_command(["weigh", str(table), "-o", str(out), "--overwrite", "--quiet"]) == 3
     assert sorted(each.name for each in out.iterdir()) == [
+        "files.json",
         "notes.txt",
         "report.html",
         "report.json",
@@ -130,3 +139,83 @@ def test_a_full_disk_is_an_error_without_a_traceback(
     shown = capsys.readouterr().err
     assert "No space left" in shown
     assert "Traceback" not in shown
+
+
+def _results(out: Path) -> dict[str, bytes]:
+    return {each.name: each.read_bytes() for each in out.iterdir()}
+
+
+def test_a_second_run_into_the_folder_is_refused_while_the_first_is_writing(
+    table: Path, tmp_path: Path
+) -> None:
+    out, codes = tmp_path / "out", []
+
+    def run(name: str) -> None:
+        codes.append(run_command([name, str(table), "-o", str(out)]))
+
+    with folder_locked(out):
+        for name in ("weigh", "train"):
+            thread = threading.Thread(target=run, args=(name,))
+            thread.start()
+            thread.join()
+    assert codes == [4, 4]
+    assert not out.exists()
+
+
+def test_files_of_two_runs_are_refused_by_every_reader(table: Path, tmp_path: Path) -> None:
+    """As a copy that was cut short, or a change by hand, leaves them."""
+    out = weigh(table)
+    (tmp_path / "preds.csv").write_text("id,prediction\n")
+    before = _results(out)
+    commands = {
+        "report.json": ["report", str(out)],
+        "run.toml": ["export", str(out), "--to", "csv"],
+        "weights.parquet": ["export", str(out), "--to", "jsonl"],
+        "memberships.parquet": ["evaluate", str(out), "-p", str(tmp_path / "preds.csv")],
+    }
+    for name, command in commands.items():
+        (out / name).write_bytes(before[name] + b"\n")
+        assert run_command([*command, "--json"]) == 4
+        assert run_command(["verify", str(out), "--quiet"]) == 4
+        (out / name).write_bytes(before[name])
+    assert _results(out) == before
+    (out / "report.json").write_bytes(before["report.json"] + b"\n")
+    assert run_command(["report", str(out), "--force"]) == 0
+    assert run_command(["report", str(out)]) == 0
+    assert _results(out) == before
+
+
+def _killed_at(folder: Path, every: int) -> list[dict[str, Any]]:
+    script = Path(__file__).resolve().parents[1] / "killed_writers.py"
+    done = subprocess.run(
+        [sys.executable, str(script), "run", str(folder), str(every)],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    outcomes: list[dict[str, Any]] = json.loads(done.stdout)
+    return outcomes
+
+
+@pytest.mark.parametrize("every", [13, pytest.param(1, marks=pytest.mark.slow)])
+def test_killed_at_any_step_the_results_are_of_one_run(tmp_path: Path, every: int) -> None:
+    outcomes = _killed_at(tmp_path, every)
+    assert len(outcomes) >= 36 // every
+    assert {outcome["of"] for outcome in outcomes} == {"old", "new"}
+    assert all(outcome["again"] for outcome in outcomes)
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments_and_two_at_a_time(table: Path, tmp_path: Path) -> None:
+    """Whatever happened, the next run exits 0 with the bytes of an undisturbed one."""
+    out, alone = tmp_path / "out", weigh(table, "alone")
+    expected, rng = _results(alone), np.random.default_rng(0)
+    command = [sys.executable, "-m", "unskew", "weigh", str(table), "-o", str(out), "--overwrite"]
+    for _ in range(10):
+        runs = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for _ in range(2)]
+        time.sleep(rng.uniform(0.0, 4.0))
+        runs[0].kill()
+        assert [run.wait() for run in runs][1] in (0, 4)
+        assert run_command([*command[3:], "--quiet"]) == 0
+        assert _results(out) == expected

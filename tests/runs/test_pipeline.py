@@ -39,6 +39,7 @@ from unskew.runs.pipeline import Run
 
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "configurations"
 FILES = [
+    "files.json",
     "weights.parquet",
     "memberships.parquet",
     "solution.json",
@@ -200,7 +201,9 @@ def test_a_target_that_no_image_covers_is_refused_with_its_page(table: Path) -> 
         unskew.run(table, out)
     assert "fox" in str(caught.value)
     assert caught.value.summary.verdict.level == "no"
-    assert sorted(path.name for path in out.iterdir()) == ["report.html", "report.json", "run.toml"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        *("files.json", "report.html", "report.json", "run.toml")
+    ]
     assert json.loads((out / "report.json").read_text())["verdict"]["level"] == "no"
     before = _listing(table.parent)
     with refused(CoverageError) as caught:
@@ -276,7 +279,7 @@ def test_images_that_cannot_be_read_are_listed(tmp_path: Path) -> None:
     assert caught.value.set_aside["id"].tolist() == ["photos/cat/p1.png"]
     with pytest.raises(UnreadableError, match=r"unreadable\.csv"):
         unskew.run(configuration, out)
-    assert [path.name for path in out.iterdir()] == ["unreadable.csv"]
+    assert {path.name for path in out.iterdir()} == {"unreadable.csv", "files.json"}
     assert pd.read_csv(out / "unreadable.csv")["id"].tolist() == ["photos/cat/p1.png"]
     configuration.write_text(
         configuration.read_text().replace("[represent]", "tolerance = 0.2\n[represent]")

@@ -153,7 +153,9 @@ def test_a_folder_that_was_renamed_can_be_continued(
         assert run_command([*run, str(folder / "moved")]) == 0
         assert (folder / "moved" / "arms" / "naive" / "model.pt").read_bytes() == before
         (folder / "moved" / "training.json").write_text(json.dumps(record))
+        (folder / "moved" / "files.json").unlink()  # it had none then
     record["settings"]["sources.split"] = {"file": "elsewhere/table.csv"}
     (folder / "moved" / "training.json").write_text(json.dumps(record))
+    (folder / "moved" / "files.json").unlink(missing_ok=True)
     assert run_command([*run, str(folder / "moved")]) == 2
     assert '{"file": "elsewhere/table.csv"}' in capsys.readouterr().err

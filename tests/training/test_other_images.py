@@ -109,6 +109,10 @@ def test_a_checkpoint_of_another_model_is_refused(
     record = read_json(out / "training.json") | {"classes": ["disc", "square", "star"]}
     (out / "training.json").write_text(json.dumps(record))
     error = error_of(judge, capsys)
+    assert (error["exit_code"], error["kind"]) == (4, "MixedResultsError")
+    # What follows is seen without checksums, too.
+    (out / "files.json").unlink()
+    error = error_of(judge, capsys)
     assert (error["exit_code"], error["facts"]["levels"]) == (4, ["disc", "square"])
     assert error["facts"]["allowed"] == ["disc", "square", "star"]
     (out / "training.json").write_text(json.dumps(record | {"classes": 3}))

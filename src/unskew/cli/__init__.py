@@ -11,6 +11,7 @@
 - ``options``: arguments and options that several commands have.
 - ``pair_tables``: error rates of compared pairs as tables for a terminal.
 - ``simulation``: the commands simulate.
+- ``stop_signal``: SIGTERM ends a command as Ctrl-C does.
 - ``target_tables``: several targets as tables for a terminal.
 - ``terminal``: records as text for a terminal.
 - ``train``: the command train.

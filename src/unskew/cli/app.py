@@ -16,7 +16,6 @@ from unskew.cli.advise import advise_run
 from unskew.cli.error_messages import (
     DONE,
     NOT_IDENTIFIABLE,
-    STOPPED,
     UNUSABLE,
     explain,
     print_json,
@@ -37,10 +36,12 @@ from unskew.cli.options import (
     Quiet,
     Results,
     Seed,
+    UseAnyway,
     shows_progress,
     summary_of_refusal,
     written_command,
 )
+from unskew.cli.stop_signal import STOPPED
 from unskew.cli.train import train_network
 from unskew.errors import CoverageError, OverlapError
 
@@ -294,6 +295,7 @@ def export(
     ] = None,
     target: OneTarget = None,
     overwrite: Overwrite = False,
+    force: UseAnyway = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -308,6 +310,7 @@ def export(
             output,
             overwrite=overwrite,
             target=target,
+            force=force,
             progress=shows_progress(quiet, as_json),
         )
     if as_json:
@@ -395,13 +398,15 @@ def verify(
 
 
 @app.command("report")
-def show_again(results: Results, as_json: AsJson = False, quiet: Quiet = False) -> None:
+def show_again(
+    results: Results, force: UseAnyway = False, as_json: AsJson = False, quiet: Quiet = False
+) -> None:
     """Write the page again from report.json, with the forecast in the same folder."""
     from unskew.cli import terminal
     from unskew.runs.forecast import write_page_again
 
     with remarks(quiet):
-        page = write_page_again(results)
+        page = write_page_again(results, force=force)
     if as_json:
         print_json({"page": str(page)})
     elif not quiet:

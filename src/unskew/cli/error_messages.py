@@ -1,7 +1,7 @@
 """Errors as messages and exit codes; warnings as lines on the error stream.
 
 Exit codes: 0 done; 2 wrong call or configuration; 3 not identifiable; 4 data unusable; 130 stopped
-by Ctrl-C; 1 a bug of ours.
+by Ctrl-C, 143 by SIGTERM; 1 a bug of ours.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from unskew.cli.stop_signal import stop_code
 from unskew.errors import (
     ConfigError,
     ConvergenceError,
@@ -25,7 +26,7 @@ from unskew.errors import (
 )
 from unskew.files.plain_json import json_value
 
-DONE, BUG, WRONG_CALL, NOT_IDENTIFIABLE, UNUSABLE, STOPPED = 0, 1, 2, 3, 4, 130
+DONE, BUG, WRONG_CALL, NOT_IDENTIFIABLE, UNUSABLE = 0, 1, 2, 3, 4
 
 _STOPPED = (
     "Stopped. No file was left half-written, and what was computed is kept: run {} to continue "
@@ -71,11 +72,11 @@ def explain(error: BaseException, as_json: bool = False, arguments: Sequence[str
 
 
 def say_stopped(as_json: bool = False, arguments: Sequence[str] = ()) -> int:
-    """Print, after Ctrl-C, what is kept and how to continue; return the exit code."""
+    """Print, after Ctrl-C or SIGTERM, what is kept and how to continue; return the exit code."""
     text = _STOPPED.format(_again(arguments))
     complain(text)
-    _print_error(KeyboardInterrupt(), text, STOPPED, as_json)
-    return STOPPED
+    _print_error(KeyboardInterrupt(), text, stop_code(), as_json)
+    return stop_code()
 
 
 def _again(arguments: Sequence[str]) -> str:

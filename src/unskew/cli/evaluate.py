@@ -18,6 +18,7 @@ from unskew.cli.options import (
     Quiet,
     Replicates,
     Results,
+    UseAnyway,
     shows_progress,
 )
 from unskew.errors import ConfigError
@@ -159,6 +160,7 @@ def evaluate_model(
     replicates: Replicates = 1000,
     output: MetricsFolder = None,
     overwrite: Overwrite = False,
+    force: UseAnyway = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
     seed: BootstrapSeed = 0,
@@ -220,7 +222,7 @@ def evaluate_model(
         if images:
             bar = shows_progress(quiet, as_json)
             here: dict[str, Any] = {"overwrite": overwrite, "jobs": jobs, "progress": bar}
-            here["allow_code"] = allow_code or ()
+            here |= {"allow_code": allow_code or (), "force": force}
             judged: Evaluation | EvaluationsByTarget | Scores = evaluate_images(
                 results, images, arms=arms or (), second=second, save=save, **here, **both
             )
@@ -229,7 +231,9 @@ def evaluate_model(
             if second is not None:
                 other = find_second(results, second)
                 of_predictions |= {"second": other.files, "second_name": other.name}
-            judged = _judge_predictions(results, predictions, of_predictions | both)
+            judged = _judge_predictions(
+                results, predictions, of_predictions | both | {"force": force}
+            )
         file = None if output is None else write_metrics(judged, output, overwrite=overwrite)
     if as_json:
         print_json(judged.to_dict())

@@ -121,6 +121,7 @@ def rehearse_sources(
     for naive and debiased training: does the bias model transfer?
     """
     from unskew.cli import terminal
+    from unskew.files.atomic import written_together
     from unskew.files.plain_json import write_json
     from unskew.runs.forecast import rehearse_inputs
     from unskew.runs.inputs import load_config, read_inputs
@@ -136,8 +137,8 @@ def rehearse_sources(
         inputs = read_inputs(config, progress=shows_progress(quiet, as_json))
         rehearsal = rehearse_inputs(inputs, progress=shows_progress(quiet, as_json))
         if output is not None:
-            output.mkdir(parents=True, exist_ok=True)
-            write_json(output / "rehearsal.json", rehearsal.to_dict())
+            with written_together(output, ()) as folder:
+                write_json(folder / "rehearsal.json", rehearsal.to_dict())
     if as_json:
         print_json(rehearsal.to_dict())
     else:

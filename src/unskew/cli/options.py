@@ -80,6 +80,12 @@ AllowCode = Annotated[
         "directory that may run; repeatable.",
     ),
 ]
+UseAnyway = Annotated[
+    bool,
+    typer.Option(
+        "--force", help="Use the files also if they are not those that one run wrote (files.json)."
+    ),
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files or folders.")]
 
 

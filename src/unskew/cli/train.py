@@ -240,6 +240,7 @@ def train_network(
     that was stopped continues with --resume.
     """
     from unskew.cli import terminal
+    from unskew.files.locks import folder_locked
     from unskew.files.user_code import permit_code
     from unskew.learn.processes import follow_trainings, follows, leading
     from unskew.runs.inputs import load_config
@@ -260,7 +261,7 @@ def train_network(
     learn |= {"logger": logger, "augment": augment, "crop": crop, "flip": flip, "jitter": jitter}
     learn |= {"cutout": cutout, "seeds": seeds}
     report = None if quiet or as_json or console.is_terminal else terminal.print_at_once
-    with remarks(quiet):
+    with folder_locked(output), remarks(quiet):
         if weights is not None and arms:
             raise ConfigError(
                 "--weights trains with the weights of a table instead of the arms: remove --arm "

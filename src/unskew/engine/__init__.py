@@ -1,5 +1,6 @@
 """How long work runs: blocks of rows, threads, a progress bar.
 
+- ``parent_watch``: processes that end when the one that started them does.
 - ``patterns``: regular expressions of the user, stopped where one would search for ever.
 - ``progress``: one progress bar: count, rate and time left.
 - ``row_blocks``: row blocks: what a matrix must offer to be read in pieces, and readers.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from unskew.engine.parent_watch import call_watched
 from unskew.errors import ConfigError, DataError
 from unskew.estimators.dialled_fit import weighed_images
 from unskew.estimators.pool_from_xy import GivenImages
@@ -93,7 +95,8 @@ def cross_fit_scores(
     # Units are joined already.
     weighed = replace(weighed_images(images, weighing), group=unit_n, keep_copies=False)
     fitted = Parallel(n_jobs=n_jobs)(
-        delayed(fit_in_way)(model, weighed.take(train), way, seed=seed) for train in trains
+        delayed(call_watched)(os.getpid(), fit_in_way, model, weighed.take(train), way, seed=seed)
+        for train in trains
     )
     tests = [np.flatnonzero(fold_n == fold) for fold in folds]
     return [

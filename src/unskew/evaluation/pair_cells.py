@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from unskew.evaluation.bootstrap import FEW_EFFECTIVE
+from unskew.evaluation.metrics import FEW_EFFECTIVE
 from unskew.evaluation.pair_intervals import (
     MeasuredRates,
     PairFigure,

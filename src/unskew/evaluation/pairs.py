@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from unskew.errors import ConfigError, first_few, wrong_option
-from unskew.evaluation.bootstrap import FEW_EFFECTIVE, Sampled
+from unskew.evaluation.bootstrap import Sampled
 from unskew.evaluation.matching import Judged, check_weights, choose_images
+from unskew.evaluation.metrics import FEW_EFFECTIVE
 from unskew.evaluation.pair_cells import OperatingPoint, PairCell, PairGap, PairJudge
 from unskew.evaluation.pair_intervals import PairFigure
 from unskew.evaluation.pair_rates import PairSample

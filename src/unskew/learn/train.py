@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from unskew.engine.parent_watch import call_watched, children_ended
 from unskew.engine.progress import show_progress
 from unskew.errors import ConfigError, DataError, UnskewError, missing_extra
 from unskew.learn.network_ways import judge_rows, split_head
@@ -130,7 +131,9 @@ def take_part(training: NextTraining) -> None:
         return
     # Bound to the function: Fabric takes arguments apart, looking for networks in them.
     train = functools.partial(_train_network, run=training.run)
-    error = start_fabric(training.run.settings).launch(train)
+    watched = functools.partial(call_watched, os.getpid(), train)
+    with children_ended():
+        error = start_fabric(training.run.settings).launch(watched)
     if error is not None:
         raise error
 

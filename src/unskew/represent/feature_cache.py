@@ -1,10 +1,10 @@
 """Hashes of images, and the cache of computed features: Parquet files by content and settings.
 
 A cache is a folder of shelves, one for each representation with its settings; a shelf is a folder
-of small Parquet files that are written whole and never changed. Several runs may therefore use one
-cache at the same time, a killed run loses at most what it had not written yet, and a file that
-cannot be read is set aside and its values computed again. Deleting the folder costs time, nothing
-else.
+of small Parquet files that are written whole and never changed, each named by the hash of its
+bytes. Several runs may therefore use one cache at the same time, a killed run loses at most what it
+had not written yet, and a file that is damaged is set aside and its values computed again. Deleting
+the folder costs time, nothing else.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import logging
 import os
 import re
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +25,7 @@ import numpy.typing as npt
 
 from unskew.errors import DataError, ImageError
 from unskew.files.atomic import write_text, written_whole
+from unskew.files.leftovers import remove_leftovers
 from unskew.records import Pool
 from unskew.records.arrays import Ints
 from unskew.records.pool import RawImage
@@ -108,6 +108,8 @@ class FileStamp:
 _LOG = logging.getLogger(__name__)
 # Part of every key: raised when decoding itself gives other pixels.
 DECODING_VERSION = 2
+# Raised when the files of a shelf get another form.
+_PARTS_VERSION = 2
 # Keys are hashes in hexadecimal: 16 bytes as 32 letters.
 KEY_DTYPE = np.dtype("S32")
 Keys = npt.NDArray[np.bytes_]
@@ -121,6 +123,7 @@ class Shelf:
         self.folder, self.text = folder, text
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            remove_leftovers(folder, ".part-")
             if not (folder / "settings.json").exists():
                 write_text(
                     folder / "settings.json",
@@ -135,7 +138,7 @@ class Shelf:
 
     def keys(self) -> Keys:
         """Return all keys, sorted."""
-        parts = [_keys_of(table) for table in self._tables(columns=["key"])]
+        parts = [_keys_of(table) for table in self._tables()]
         return np.unique(np.concatenate(parts)) if parts else np.empty(0, dtype=KEY_DTYPE)
 
     def add(self, key_n: Keys, values: npt.NDArray[Any]) -> None:
@@ -155,8 +158,13 @@ class Shelf:
             columns["value"] = pa.FixedSizeListArray.from_arrays(
                 pa.array(np.ascontiguousarray(values).ravel()), values.shape[1]
             )
-        with written_whole(self.folder / f"part-{uuid.uuid4().hex}.parquet") as unfinished:
-            pq.write_table(pa.table(columns), unfinished, row_group_size=_ROWS_AT_ONCE)
+        sink = pa.BufferOutputStream()
+        pq.write_table(
+            pa.table(columns), sink, row_group_size=_ROWS_AT_ONCE, write_page_checksum=True
+        )
+        data = sink.getvalue()
+        with written_whole(self.folder / f"part-{_hash_bytes(data)}.parquet") as unfinished:
+            unfinished.write_bytes(data)
 
     def find(self, wanted_n: Keys) -> Iterator[tuple[Ints, npt.NDArray[Any]]]:
         """Yield positions in ``wanted_n`` and their rows of values, a block at a time.
@@ -165,7 +173,7 @@ class Shelf:
         """
         order = np.argsort(wanted_n, kind="stable")
         ordered = wanted_n[order]
-        for table in self._tables():
+        for table in self._tables(whole=True):
             key = _keys_of(table)
             first, last = (
                 np.searchsorted(ordered, key, side="left"),
@@ -192,16 +200,24 @@ class Shelf:
             values[:, at] = table.column(f"value_{at}").to_pylist()
         return values
 
-    def _tables(self, columns: list[str] | None = None) -> Iterator[pa.Table]:
+    def _tables(self, whole: bool = False) -> Iterator[pa.Table]:
+        """Yield the keys of all files; or whole rows, of files whose bytes have the right hash.
+
+        Parquet's checksums are of pages, not of what describes them: enough to see which keys there
+        are without reading the values, not to use those.
+        """
         import pyarrow as pa
         import pyarrow.parquet as pq
 
         for path in sorted(self.folder.glob("part-*.parquet")):
             try:
-                with pq.ParquetFile(path) as file:
+                source = pa.BufferReader(_read_hashed(path)) if whole else path
+                with pq.ParquetFile(source, page_checksum_verification=True) as file:
                     tables = [
                         pa.Table.from_batches([batch])
-                        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=columns)
+                        for batch in file.iter_batches(
+                            _ROWS_AT_ONCE, columns=None if whole else ["key"]
+                        )
                     ]
             except FileNotFoundError:
                 continue
@@ -209,6 +225,18 @@ class Shelf:
                 _set_aside(path, error)
                 continue
             yield from tables
+
+
+def _hash_bytes(data: bytes | pa.Buffer) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _read_hashed(path: Path) -> bytes:
+    """Read a file of the cache, whose name contains the hash of its bytes."""
+    data = path.read_bytes()
+    if path.stem != f"part-{_hash_bytes(data)}":
+        raise ValueError("its bytes have changed")
+    return data
 
 
 def open_shelf(cache: str | os.PathLike[str], representation: Representation) -> Shelf:
@@ -231,6 +259,7 @@ def open_file_shelf(cache: str | os.PathLike[str]) -> Shelf:
 def _open(
     cache: str | os.PathLike[str], name: str, settings: dict[str, Any], text: tuple[int, ...]
 ) -> Shelf:
+    settings = {**settings, "parts": _PARTS_VERSION}
     plain = json.dumps(settings, sort_keys=True, default=str)
     key = hashlib.blake2b(plain.encode(), digest_size=8).hexdigest()
     return Shelf(
@@ -259,7 +288,7 @@ def _keys_of(table: pa.Table) -> Keys:
 
 def _set_aside(path: Path, error: Exception) -> None:
     _LOG.warning(
-        "%s of the cache cannot be read (%s); it is set aside, and its values are computed again.",
+        "%s of the cache is damaged (%s); it is set aside, and its values are computed again.",
         path,
         error,
     )

@@ -22,7 +22,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from unskew.engine.parent_watch import end_with_parent
 from unskew.errors import DataError, wrong_option
+from unskew.files.leftovers import name_owner, remove_leftovers
 from unskew.files.row_file import RowFile
 from unskew.records.arrays import Bools, Ints
 from unskew.records.pool import ChosenImages, Images, JoinedImages
@@ -40,11 +42,18 @@ class Processes:
         import joblib
         from joblib.externals.loky import ProcessPoolExecutor
 
-        self._folder = tempfile.TemporaryDirectory(prefix="unskew-")
+        # Of runs that were killed.
+        remove_leftovers(Path(tempfile.gettempdir()), _PREFIX)
+        self._folder = tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{name_owner()}-")
         self._file = str(Path(self._folder.name) / "worker")
         # By a file: arrays in it are mapped into memory, once for all processes.
         joblib.dump(worker.shared_among(count + 1, f"{self._file}.lock"), self._file)
-        self._executor = ProcessPoolExecutor(count, env={name: "1" for name in _THREADS})
+        self._executor = ProcessPoolExecutor(
+            count,
+            env={name: "1" for name in _THREADS},
+            initializer=_start_process,
+            initargs=(os.getpid(), self._folder.name),
+        )
 
     def submit(self, rows: Sequence[int]) -> Future[TaskResult]:
         """Compute everything about these rows in one of the processes."""
@@ -56,6 +65,7 @@ class Processes:
         self._folder.cleanup()
 
 
+_PREFIX = "unskew-"
 # Each process uses one core: these libraries would start threads of their own.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
@@ -116,13 +126,19 @@ def result_of(future: Future[TaskResult]) -> TaskResult:
 _WORKERS: dict[str, Worker] = {}
 
 
+def _start_process(parent: int, folder: str) -> None:
+    """Leave it to the process that started this one when to end, and end with it."""
+    # Ctrl-C reaches all processes of a terminal, and SIGTERM all those of a job.
+    for stop in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(stop, signal.SIG_IGN)
+    end_with_parent(parent, folder)
+
+
 def _work(file: str, rows: Sequence[int]) -> TaskResult:
     """Run a task in one of the processes; the worker is read when it is first needed."""
     if file not in _WORKERS:
         import joblib
 
-        # Ctrl-C reaches all processes of a terminal; the one that started these decides.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
         _WORKERS[file] = joblib.load(file, mmap_mode="r")
     with pillow_unlimited():
         return _WORKERS[file].work(rows)

@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING, Any
 from unskew.debiasing.train_fit import LACKING
 from unskew.errors import ConfigError
 from unskew.evaluation.predictions import Evaluation, evaluate_predictions, population_sentences
+from unskew.files.atomic import written_together
+from unskew.files.checksums import check_files
 from unskew.files.fingerprints import find_versions, fingerprint_file
 from unskew.files.plain_json import write_json
 from unskew.files.reading import damage_named, parquet_columns, read_parquet, read_text
 from unskew.records.target import THE_TARGET
 from unskew.runs.output import (
+    CONFIGURATION,
+    FEATURES,
     MEMBERSHIPS,
+    SUMMARY,
     WEIGHTS,
     find_target_file,
     read_report,
@@ -40,24 +45,28 @@ def evaluate_run(
     second: Sequence[str | PathLike[str]] = (),
     second_name: str = "",
     target: str | None = None,
+    force: bool = False,
     **settings: Any,
 ) -> Evaluation:
     """Judge predictions with the results that `unskew weigh` wrote into a folder.
 
-    ``target`` is the name of one of several targets; None: the main one. Weights, attributes, bins
-    and privacy are those of the run; ``settings`` are the keywords of
-    `unskew.evaluation.predictions.evaluate_predictions`. ``second`` are the files of another model:
-    one, or one for each seed that it was trained with.
+    ``force``: also if its files are not those that the run wrote. ``target`` is the name of one of
+    several targets; None: the main one. Weights, attributes, bins and privacy are those of the run;
+    ``settings`` are the keywords of `unskew.evaluation.predictions.evaluate_predictions`.
+    ``second`` are the files of another model: one, or one for each seed that it was trained with.
     """
     out = Path(folder)
     weights = find_target_file(out, WEIGHTS, target)
+    memberships = find_target_file(out, MEMBERSHIPS, target)
+    names = (weights.name, memberships.name, FEATURES, CONFIGURATION, SUMMARY)
+    check_files(out, names, force=force)
     table = read_weights_table(weights)
     private, bins = run_rules(out, target)
     others = [Path(path) for path in second]
     options: dict[str, Any] = {
         "private": private,
         "bins": bins,
-        "attributes": read_attributes(out / "features.parquet", settings.get("by", ()), table),
+        "attributes": read_attributes(out / FEATURES, settings.get("by", ()), table),
         "memberships": read_memberships_table(out, target),
         "names": _model_names(Path(predictions), second_name),
     }
@@ -171,11 +180,10 @@ def write_metrics(
     overwrite: bool = False,
 ) -> Path:
     """Write metrics.json into the folder, atomically, and return its path."""
-    check_place(folder, overwrite)
-    path = Path(folder) / METRICS_FILE
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, evaluation.to_dict())
-    return path
+    with written_together(folder, ()) as temporary:
+        check_place(folder, overwrite)
+        write_json(temporary / METRICS_FILE, evaluation.to_dict())
+    return Path(folder) / METRICS_FILE
 
 
 def check_place(folder: str | PathLike[str], overwrite: bool) -> None:

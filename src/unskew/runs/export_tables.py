@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.files.atomic import written_whole
+from unskew.files.checksums import check_files
+from unskew.files.locks import path_locked
 from unskew.files.plain_json import write_json
 from unskew.files.spreadsheet_text import guard_formula
 from unskew.records import Pool
@@ -75,6 +77,20 @@ def export_weights(
     """
     output = Path(path)
     _check_export(to, output, overwrite)
+    with path_locked(output):
+        _check_export(to, output, overwrite)  # another export may have ended in between
+        return _write_export(table, to, output, pool, guard_formulas, shard_bytes, progress)
+
+
+def _write_export(
+    table: pd.DataFrame,
+    to: str,
+    output: Path,
+    pool: Pool | None,
+    guard_formulas: bool,
+    shard_bytes: int,
+    progress: bool | None,
+) -> Export:
     if to in NEEDS_IMAGES:
         from unskew.runs.export_images import write_image_folder, write_shards
 
@@ -252,18 +268,21 @@ def export_run(
     read_pool: Callable[[], Pool] | None = None,
     overwrite: bool = False,
     target: str | None = None,
+    force: bool = False,
     **options: Any,
 ) -> Export:
     """Export the weights in the output folder of a run; by default into the same folder.
 
-    ``target`` is the name of one of several targets; None: the main one. ``read_pool`` gives the
-    images for formats that contain them, and is called only then; by default they are those of
+    ``force``: also if its files are not those that the run wrote. ``target`` is the name of one of
+    several targets; None: the main one. ``read_pool`` gives the images for formats
+    that contain them, and is called only then; by default they are those of
     ``run.toml`` in the folder.
     """
-    from unskew.runs.output import WEIGHTS, file_of, find_target_file
+    from unskew.runs.output import CONFIGURATION, WEIGHTS, file_of, find_target_file
     from unskew.weigh.weights_table import read_weights_table
 
     weights = find_target_file(Path(folder), WEIGHTS, target)
+    check_files(folder, (weights.name, CONFIGURATION), force=force)
     table = read_weights_table(weights)
     place = PLACES.get(to, to)
     own = place if weights.name == WEIGHTS else file_of(place, target)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from unskew.config.run_config import FORECAST_SECTIONS, effective_settings
 from unskew.engine.threads import one_blas_thread
-from unskew.errors import ConfigError, DataError, UnskewError, first_few
+from unskew.errors import ConfigError, DataError, MixedResultsError, UnskewError, first_few
 from unskew.files.atomic import written_together
+from unskew.files.checksums import check_files
 from unskew.files.plain_json import json_value, write_json
 from unskew.files.reading import damage_named, read_json, read_text
 from unskew.files.user_code import import_reference
@@ -250,6 +251,11 @@ def add_forecast(
 
 def join_forecast(run: Run, folder: Path) -> Run:
     """Add the forecast that is in the folder already to a run of the same inputs."""
+    try:
+        check_files(folder, (FORECAST,))
+    except MixedResultsError as error:
+        log.warning("%s is not shown on the page: %s", folder / FORECAST, error)
+        return run
     record = _find_forecast(run.summary, folder)
     return run if record is None else replace(run, summary=_with_panel(run.summary, record))
 
@@ -269,8 +275,11 @@ def write_forecast(record: Mapping[str, Any], folder: Path) -> Path | None:
     return page
 
 
-def write_page_again(folder: Path) -> Path:
-    """Write the page again, from report.json and the forecast in the folder; return its path."""
+def write_page_again(folder: Path, *, force: bool = False) -> Path:
+    """Write the page again, from report.json and the forecast in the folder; return its path.
+
+    ``force``: also if these are not the files that the run wrote.
+    """
     if not (folder / SUMMARY).is_file():
         raise DataError(
             f"{str(folder)!r} contains no {SUMMARY}, which `unskew weigh run.toml -o {folder}` "
@@ -278,9 +287,10 @@ def write_page_again(folder: Path) -> Path:
             path=str(folder / SUMMARY),
         )
     path = folder / SUMMARY
-    summary = summary_from_json(read_text(path))
-    record = _find_forecast(summary, folder)
     with written_together(folder, ()) as temporary, damage_named(path, "a report"):
+        check_files(folder, (SUMMARY, FORECAST), force=force)
+        summary = summary_from_json(read_text(path))
+        record = _find_forecast(summary, folder)
         shown = summary if record is None else _with_panel(summary, record)
         write_summary(shown, temporary / PAGE)
     return folder / PAGE
@@ -302,6 +312,7 @@ def _find_summary(folder: Path) -> Summary | None:
     if not (folder / SUMMARY).is_file():
         return None
     try:
+        check_files(folder, (SUMMARY,))
         return summary_from_json(read_text(folder / SUMMARY))
     except UnskewError as error:
         log.warning("the page in %s stays as it is: %s cannot be read (%s)", folder, SUMMARY, error)

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.files.atomic import written_together
+from unskew.files.checksums import check_files
 from unskew.files.fingerprints import find_versions, fingerprint_file
+from unskew.files.locks import folder_locked
 from unskew.files.plain_json import write_json
 from unskew.files.reading import read_json, read_parquet
 from unskew.monitoring.judgement import Evidence, judge_streams, weigh_evidence
@@ -27,7 +29,7 @@ from unskew.runs.monitor_inputs import (
     read_run_settings,
     represent_new,
 )
-from unskew.runs.output import FEATURES, WEIGHTS, check_writable, write_frame
+from unskew.runs.output import CONFIGURATION, FEATURES, WEIGHTS, check_writable, write_frame
 from unskew.runs.projections import PROJECTIONS
 
 if TYPE_CHECKING:
@@ -112,6 +114,7 @@ def monitor_run(
             option="max_uncovered",
             value=max_uncovered,
         )
+    check_files(out, (WEIGHTS, FEATURES, CONFIGURATION))
     config = read_run_settings(out, allow_code)
     check_writable(home)
     settings = {
@@ -120,40 +123,41 @@ def monitor_run(
         "features": fingerprint_file(out / FEATURES),
         "max_uncovered": max_uncovered,
     }
-    watch = _read_state(home, settings, restart)
-    if not watch.looks:
-        # Components of other weights, or of a first look that was not finished.
-        (home / PROJECTIONS).unlink(missing_ok=True)
-    options: dict[str, Any] = {"jobs": jobs, "progress": progress}
-    reference, old = read_reference(out, config, home, **options)
-    pool = read_new(Path(new), config, tuple(reference.sources), source, target)
-    frame = represent_new(pool, out, config, home, **options).frame
-    if target:
-        frame = frame.assign(source=TARGET_STREAM)
-    else:
-        _check_groups(reference, frame)
-    counted, known, notes = _count_new(watch, reference, old, frame, batch)
-    if watch.seen is None:
-        raise DataError(
-            f"there is no new image in {str(new)!r}: of {len(frame):,}, {known:,} are part of the "
-            "run, and the others belong to its groups. Do groups of other days have the same "
-            "names? Names of groups are unique over all days.",
-            path=str(new),
-            count=len(frame),
+    with folder_locked(home):
+        watch = _read_state(home, settings, restart)
+        if not watch.looks:
+            # Components of other weights, or of a first look that was not finished.
+            (home / PROJECTIONS).unlink(missing_ok=True)
+        options: dict[str, Any] = {"jobs": jobs, "progress": progress}
+        reference, old = read_reference(out, config, home, **options)
+        pool = read_new(Path(new), config, tuple(reference.sources), source, target)
+        frame = represent_new(pool, out, config, home, **options).frame
+        if target:
+            frame = frame.assign(source=TARGET_STREAM)
+        else:
+            _check_groups(reference, frame)
+        counted, known, notes = _count_new(watch, reference, old, frame, batch)
+        if watch.seen is None:
+            raise DataError(
+                f"there is no new image in {str(new)!r}: of {len(frame):,}, {known:,} are part of "
+                "the run, and the others belong to its groups. Do groups of other days have the same "
+                "names? Names of groups are unique over all days.",
+                path=str(new),
+                count=len(frame),
+            )
+        monitoring = judge_streams(
+            reference,
+            watch.seen,
+            watch.looks,
+            watch.evidence,
+            max_uncovered=max_uncovered,
+            least=_FEW if run_rules(out)[0] else 1,
+            counted=counted,
+            known=known,
+            notes=(*notes, *_lacking(reference, frame), *reference.notes),
+            title=f"Monitoring: {config.report.title or out.resolve().name}",
         )
-    monitoring = judge_streams(
-        reference,
-        watch.seen,
-        watch.looks,
-        watch.evidence,
-        max_uncovered=max_uncovered,
-        least=_FEW if run_rules(out)[0] else 1,
-        counted=counted,
-        known=known,
-        notes=(*notes, *_lacking(reference, frame), *reference.notes),
-        title=f"Monitoring: {config.report.title or out.resolve().name}",
-    )
-    return _write_look(home, watch, monitoring)
+        return _write_look(home, watch, monitoring)
 
 
 def _read_state(home: Path, settings: dict[str, Any], restart: bool) -> WatchState:

@@ -14,6 +14,7 @@ import numpy as np
 from unskew.config.run_config import write_config
 from unskew.errors import ConfigError, DataError, UnreadableError, did_you_mean, first_few
 from unskew.files.atomic import may_write, nearest_existing, written_together, written_whole
+from unskew.files.checksums import LISTING, check_listing, unfinished_folder
 from unskew.files.plain_json import json_value, write_json
 from unskew.files.reading import damage_named, read_json, read_text
 from unskew.files.spreadsheet_text import guard_table
@@ -66,7 +67,7 @@ def write_run(run: Run, out: Path) -> list[str]:
         write_frame(features_table(inputs.pool), folder / FEATURES)
         if run.forecast is not None:
             write_json(folder / FORECAST, run.forecast)
-        return _write_page(inputs, run.summary, folder, out)
+        return [*_write_page(inputs, run.summary, folder, out), LISTING]
 
 
 def file_of(file: str, target: str | None = None) -> str:
@@ -141,7 +142,7 @@ def write_refusal(inputs: Inputs, summary: Summary, out: Path) -> None:
 
 def files_of_refusal(out: Path) -> list[str]:
     """Return the names of what `write_refusal` wrote."""
-    names = (UNREADABLE, CONFIGURATION, PAGE, SUMMARY)
+    names = (UNREADABLE, CONFIGURATION, PAGE, SUMMARY, LISTING)
     return [name for name in names if (out / name).exists()]
 
 
@@ -163,14 +164,14 @@ def unreadable_listed(out: Path | None) -> Iterator[None]:
     except UnreadableError as error:
         if out is None or error.set_aside is None:
             raise
-        file = write_unreadable(error.set_aside, out)
-        message = f"{error} All that were seen are listed in {file}."
+        with written_together(out, ()) as folder:
+            file = write_unreadable(error.set_aside, folder)
+        message = f"{error} All that were seen are listed in {out / file.name}."
         raise UnreadableError(message, error.set_aside, **error.facts) from error
 
 
 def write_unreadable(set_aside: pd.DataFrame, folder: Path) -> Path:
     """Write the images that cannot be used, with their reasons; return the file."""
-    folder.mkdir(parents=True, exist_ok=True)
     with written_whole(folder / UNREADABLE) as temporary:
         guard_table(set_aside).to_csv(temporary, index=False)
     return folder / UNREADABLE
@@ -196,7 +197,8 @@ def check_output(out: Path, overwrite: bool) -> None:
             path=str(out),
         )
     # A run that was stopped, or refused, left no results.
-    if (out / WEIGHTS).exists() and (out / SUMMARY).exists() and not overwrite:
+    has_results = (out / WEIGHTS).exists() and (out / SUMMARY).exists()
+    if has_results and not overwrite and unfinished_folder(out) is None:
         raise ConfigError(
             f"{str(out)!r} contains the results of another run. Pass overwrite=True (--overwrite) "
             "to replace them, or name another folder (-o).",
@@ -218,6 +220,7 @@ def check_writable(out: Path) -> None:
             f"overwrite. Name another folder, such as -o {out / 'results'}.",
             path=str(out / CONFIGURATION),
         )
+    check_listing(out)
     above = nearest_existing(out)
     if not above.is_dir():
         raise ConfigError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -18,6 +19,7 @@ from unskew.diagnosis.target_comparison import (
     refused_targets,
 )
 from unskew.errors import CoverageError, OverlapError, wrong_option
+from unskew.files.locks import folder_locked
 from unskew.records import Diagnostics, Target
 from unskew.report.summary.record import SplitRow, Summary
 from unskew.report.summary.refusal import summarize_refusal
@@ -182,6 +184,7 @@ def run(
     Raises
     ------
     ConfigError : the settings, or the output folder, cannot be used.
+    LockedError : another run is writing into ``out``.
     DataError : the images or tables cannot be used.
     OverlapError, CoverageError : the target is not identifiable. The page says why: it is written
         to ``out``, and ``error.summary`` has what it shows.
@@ -192,8 +195,6 @@ def run(
     >>> result = unskew.run("run.toml", "results")  # doctest: +SKIP
     >>> result.weights.weights.ess  # doctest: +SKIP
     """
-    from unskew.runs.forecast import add_forecast, join_forecast
-
     if not isinstance(config, str | PathLike | RunConfig | Inputs):
         raise wrong_option(
             "a run takes a configuration: the path of a TOML file, or what read_config returns",
@@ -202,6 +203,21 @@ def run(
     folder = None if out is None else Path(out)
     if folder is not None:
         check_output(folder, overwrite)
+    with nullcontext() if folder is None else folder_locked(folder):
+        if folder is not None:  # another run may have ended in between
+            check_output(folder, overwrite)
+        return _run_locked(config, folder, command, progress, allow_code)
+
+
+def _run_locked(
+    config: str | PathLike[str] | RunConfig | Inputs,
+    folder: Path | None,
+    command: str | None,
+    progress: bool | None,
+    allow_code: Collection[str],
+) -> Run:
+    from unskew.runs.forecast import add_forecast, join_forecast
+
     if isinstance(config, Inputs):
         inputs = config
     else:

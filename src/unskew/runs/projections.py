@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from unskew.errors import DataError
-from unskew.files.atomic import written_whole
+from unskew.files.atomic import written_together
 from unskew.files.reading import damage_named, opened_zip
 from unskew.records import Pool
 from unskew.represent.base import Representation
@@ -57,7 +57,7 @@ def write_projections(inputs: Inputs, out: Path, *, progress: bool | None = None
         )
         _check_same(fitted, embedding, inputs.pool, parts[0])
         arrays |= _arrays(embedding.name, fitted)
-    with written_whole(out / PROJECTIONS) as temporary, temporary.open("wb") as file:
+    with written_together(out, ()) as folder, (folder / PROJECTIONS).open("wb") as file:
         np.savez(file, **arrays)
 
 

@@ -20,6 +20,7 @@ from unskew.errors import (
     UnskewError,
     first_few,
 )
+from unskew.files.checksums import LISTING, find_changes
 from unskew.files.reading import read_csv, read_json, read_parquet, read_text
 from unskew.files.spreadsheet_text import unguard_table
 from unskew.files.user_code import permit_code
@@ -85,7 +86,7 @@ def verify_run(
     report = _read_json(results / SUMMARY)
     config = _read_settings(_existing(results / CONFIGURATION), data, allow_code)
     _permit_learner(report, [results, config.folder], allow_code)
-    checks = [_check_settings(report, config)]
+    checks = [*_check_one_run(results), _check_settings(report, config)]
     try:
         inputs = read_inputs(_without_cache(config, jobs), progress=progress)
     except UnskewError as error:
@@ -191,6 +192,15 @@ def _computed_again(
             run, arms, shown.get("learner_reference"), shown.get("asked_way"), progress=progress
         )
     return run, run.summary
+
+
+def _check_one_run(folder: Path) -> Iterator[Check]:
+    """Compare all files with their checksums, where there are any."""
+    changes = find_changes(folder)
+    if changes is not None:
+        claim = f"{LISTING}: the files are of one run"
+        wrong = [f"{name} {problem}" for name, problem in changes.items()]
+        yield Check(claim, first_few(wrong) if wrong else "the same checksums", not wrong)
 
 
 def _check_settings(report: Mapping[str, Any], config: RunConfig) -> Check:

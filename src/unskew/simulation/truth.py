@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from unskew.errors import DataError
+from unskew.files.checksums import check_files
 from unskew.files.reading import read_json, read_parquet
 from unskew.records import Floats
 from unskew.simulation.files import POPULATION, TRUTH, TRUTH_RECORD
@@ -98,6 +99,7 @@ def compare_with_truth(simulated: Path, results: Path) -> TruthComparison:
     truth, population = read_parquet(simulated / TRUTH), read_parquet(simulated / POPULATION)
     if not (results / "weights.parquet").is_file():
         raise _no_file(results / "weights.parquet", "unskew weigh")
+    check_files(results, ("weights.parquet",))
     weights = read_weights_table(results / "weights.parquet")
     joined = truth.merge(
         weights[["id", "weight"]].rename(columns={"weight": "debiased"}).astype({"id": str}),

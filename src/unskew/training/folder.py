@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from unskew.config.run_config import MODEL_SECTIONS, RunConfig, effective_settings, resolved
 from unskew.errors import ConfigError, DataError, first_few
+from unskew.files.atomic import written_together
 from unskew.files.fingerprints import fingerprint_file, fingerprint_pool, fingerprint_rows
 from unskew.files.plain_json import json_value, write_json
 from unskew.files.reading import read_json, read_parquet
@@ -182,9 +183,9 @@ def check_models(out: Path, record: Mapping[str, Any], folders: Iterable[str]) -
 
 
 def write_training_record(out: Path, record: Mapping[str, Any]) -> None:
-    """Write training.json atomically."""
-    out.mkdir(parents=True, exist_ok=True)
-    write_json(out / RECORD, record)
+    """Write training.json atomically, with its checksum."""
+    with written_together(out, ()) as folder:
+        write_json(folder / RECORD, record)
 
 
 def clear_training(out: Path) -> None:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from unskew.config.run_config import RunConfig, with_settings
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
-from unskew.files.atomic import write_text
+from unskew.files.atomic import write_text, written_together
 from unskew.files.spreadsheet_text import guard_table
 from unskew.forecasting.probe_data import fitting_scale, read_classes
 from unskew.learn.baseline_record import Baseline
@@ -181,8 +181,8 @@ def _with_validation(inputs: Inputs, out: Path) -> tuple[Inputs, str]:
 def write_split_table(training: TrainingInputs, out: Path) -> None:
     """Write splits.csv if the splits were made here: with it the run can be computed again."""
     if training.split_table is not None:
-        out.mkdir(parents=True, exist_ok=True)
-        write_text(out / SPLITS, training.split_table)
+        with written_together(out, ()) as folder:
+            write_text(folder / SPLITS, training.split_table)
 
 
 def split_texts(pool: Pool) -> npt.NDArray[Any]:

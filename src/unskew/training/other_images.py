@@ -16,6 +16,7 @@ from unskew.config.run_config import RunConfig, read_config, resolved
 from unskew.errors import ConfigError, DataError, InvalidConfigError, did_you_mean, first_few
 from unskew.evaluation.matching import NO_SPLITS, read_predictions
 from unskew.files.atomic import written_whole
+from unskew.files.checksums import check_files
 from unskew.files.fingerprints import find_versions, fingerprint_pool
 from unskew.files.reading import parquet_columns, read_parquet
 from unskew.forecasting.probe_data import read_classes
@@ -23,8 +24,8 @@ from unskew.records import Floats, Pool
 from unskew.records.arrays import Randomness
 from unskew.records.levels import level_text
 from unskew.runs.evaluate import run_rules
-from unskew.runs.output import features_table, write_frame
-from unskew.runs.projections import represent_alike
+from unskew.runs.output import CONFIGURATION, TRAINING, features_table, write_frame
+from unskew.runs.projections import PROJECTIONS, represent_alike
 from unskew.sources.discovery import find_sources
 from unskew.sources.readers import read_sources
 from unskew.training.arm_scores import Scores, judge_arms, prediction_frame
@@ -59,6 +60,7 @@ def evaluate_images(
     positive: str | None = None,
     replicates: int = 1000,
     rng: Randomness = 0,
+    force: bool = False,
     jobs: int | None = None,
     progress: bool | None = None,
     allow_code: Collection[str] = (),
@@ -80,8 +82,10 @@ def evaluate_images(
         name.
     allow_code : modules, and files of networks, of the folder or the working directory that may
         run.
+    force : also if the files of the run are not those that it wrote.
     """
     out = Path(folder)
+    check_files(out, (TRAINING, CONFIGURATION, PROJECTIONS), force=force)
     record = read_record(out)
     names = _chosen_arms(record, arms)
     other = None if second is None else find_second(out, second)

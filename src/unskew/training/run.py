@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from unskew.config.key_rules import unread_keys
 from unskew.config.run_config import RunConfig, with_settings
 from unskew.errors import ConfigError, CoverageError, OverlapError, missing_extra
-from unskew.files.atomic import write_text, written_whole
+from unskew.files.atomic import write_text, written_together, written_whole
+from unskew.files.checksums import check_files
 from unskew.files.plain_json import write_json
 from unskew.records import Floats
 from unskew.report.files import write_summary
@@ -216,6 +217,7 @@ def _read_earlier(out: Path) -> dict[str, Any] | None:
     """Read the record of the training in the folder, whose models must be unchanged; None: none."""
     if not (out / RECORD).is_file():
         return None
+    check_files(out, (RECORD,))
     record = read_record(out)
     check_models(out, record, recorded_folders(record))
     return record
@@ -341,17 +343,17 @@ def _write_results(
 ) -> TrainingResult:
     out, main, seeds = prepared.out, prepared.arms[0].name, prepared.seeds
     for name, frames in scores.predictions.items():
-        for folder, frame in zip(arm_folders(name, seeds), frames, strict=True):
-            write_frame(frame, out / ARMS_FOLDER / folder / PREDICTIONS)
-    write_frame(scores.predictions[main][0], out / PREDICTIONS)
-    write_history(out / HISTORY, models, seeds)
-    write_json(out / METRICS, scores.to_dict())
-    write_text(out / CARD, render_card(gather_facts(prepared, models[main][0]), scores))
-    write_summary(replace(prepared.run.summary, training=show_training(scores)), out / PAGE)
-    folders = [folder for name in models for folder in arm_folders(name, seeds)]
-    write_training_record(
-        out, {**prepared.record, "status": "finished", "models": fingerprint_models(out, folders)}
-    )
+        for arm_folder, frame in zip(arm_folders(name, seeds), frames, strict=True):
+            write_frame(frame, out / ARMS_FOLDER / arm_folder / PREDICTIONS)
+    folders = [arm_folder for name in models for arm_folder in arm_folders(name, seeds)]
+    record = {**prepared.record, "status": "finished", "models": fingerprint_models(out, folders)}
+    with written_together(out, ()) as folder:
+        write_frame(scores.predictions[main][0], folder / PREDICTIONS)
+        write_history(folder / HISTORY, models, seeds)
+        write_json(folder / METRICS, scores.to_dict())
+        write_text(folder / CARD, render_card(gather_facts(prepared, models[main][0]), scores))
+        write_summary(replace(prepared.run.summary, training=show_training(scores)), folder / PAGE)
+        write_json(folder / RECORD, record)
     files = [
         SPLITS,
         PROJECTIONS,
