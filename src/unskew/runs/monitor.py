@@ -140,8 +140,8 @@ def monitor_run(
         if watch.seen is None:
             raise DataError(
                 f"there is no new image in {str(new)!r}: of {len(frame):,}, {known:,} are part of "
-                "the run, and the others belong to its groups. Do groups of other days have the same "
-                "names? Names of groups are unique over all days.",
+                "the run, and the others belong to its groups. Do groups of other days have the "
+                "same names? Names of groups are unique over all days.",
                 path=str(new),
                 count=len(frame),
             )
