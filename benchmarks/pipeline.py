@@ -8,8 +8,6 @@ of the repeats, less the start-up: that of the same command on a table of 100 ro
 peak of the resident set, less that of the same start-up.
 """
 
-# ruff: noqa: T201 - a command that prints
-
 from __future__ import annotations
 
 import argparse

@@ -11,6 +11,7 @@ what is judged here was chosen because it hardly selects the lucky draws (docs/h
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -119,7 +120,7 @@ def judge_lone_strata(
     weight_n: Floats,
     cell_n: npt.NDArray[np.integer],
     unit_n: npt.NDArray[np.integer],
-    names: list[str],
+    names: Sequence[str],
 ) -> Overlap:
     """Turn the verdict to "weak" where strata with a single unit carry much of the variance.
 

@@ -201,10 +201,9 @@ def only_source(weighed: WeightedPool) -> Ints:
     estimation = weighed.weights.estimation
     if estimation is not None:
         fitted = estimation.fitted
-        positive = ~np.isneginf(
-            fitted.profile.log_omega[: fitted.data.n_pool, : len(weighed.names)]
-        )
-        only_n[fitted.row] = _only(positive)
+        log_mk, which_r = fitted.profile.distinct_omega()
+        only_m = _only(~np.isneginf(log_mk[:, : len(weighed.names)]))
+        only_n[fitted.row] = only_m[which_r[: fitted.data.n_pool]]
     elif weighed.weights.rows is not None:
         for rows, q_bk in weighed.weights.rows.memberships(weighed.weights.solution.u):
             only_n[rows] = _only(np.asarray(q_bk.toarray() if sp.issparse(q_bk) else q_bk) > 0)
