@@ -3,7 +3,7 @@
     python benchmarks/pipeline.py [--quick] [--repeats 3] [--output docs/pipeline-performance.md]
 
 Tables without images, strata by label, a uniform target. Every run is a process of its own. Time is
-processor time (user and system, all threads) from the kernel's account of the process, the median
+processor time (user and system, all threads) from the kernel's account of the process, the least
 of the repeats, less the start-up: that of the same command on a table of 100 rows. Memory is the
 peak of the resident set, less that of the same start-up.
 """
@@ -14,7 +14,6 @@ import argparse
 import datetime
 import os
 import platform
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -63,7 +62,7 @@ Written by `python benchmarks/pipeline.py --output docs/pipeline-performance.md`
 hand.
 
 `unskew weigh` of a table without images (strata by label, uniform target) compared with reading the
-table and `unskew.debias` alone: processor time of all threads above start-up, median of {repeats}
+table and `unskew.debias` alone: processor time of all threads above start-up, least of {repeats}
 runs, and peak memory above start-up relative to the table in memory. Start-up, a table of 100 rows,
 takes {start_weigh:.1f} s and {start_alone:.1f} s.
 
@@ -160,7 +159,7 @@ def run_process(arguments: Sequence[str | Path], folder: Path) -> Cost:
 
 
 def measure_commands(size: tuple[int, int, int], repeats: int) -> tuple[Cost, Cost, int]:
-    """Measure `weigh` and `debias` in turn; medians, and the bytes of the table."""
+    """Measure `weigh` and `debias` in turn; the least of each, and the bytes of the table."""
     this = Path(__file__).resolve()
     weigh, alone = [], []
     with tempfile.TemporaryDirectory() as scratch:
@@ -172,14 +171,12 @@ def measure_commands(size: tuple[int, int, int], repeats: int) -> tuple[Cost, Co
             command = ["-m", "unskew", "weigh", "run.toml", "-o", "out", "--overwrite"]
             weigh.append(run_process(command, folder))
             alone.append(run_process([this, "--alone"], folder))
-    return _median(weigh), _median(alone), table
+    return _least(weigh), _least(alone), table
 
 
-def _median(costs: Sequence[Cost]) -> Cost:
-    return Cost(
-        statistics.median(cost.seconds for cost in costs),
-        statistics.median(cost.memory for cost in costs),
-    )
+def _least(costs: Sequence[Cost]) -> Cost:
+    # Other work on the machine only ever adds to processor time.
+    return Cost(min(cost.seconds for cost in costs), min(cost.memory for cost in costs))
 
 
 def above(cost: Cost, start: Cost) -> Cost:
@@ -253,7 +250,7 @@ def main() -> int:
     sizes = QUICK if given.quick else SIZES
     if given.sizes:
         sizes = tuple(tuple(map(int, text.split("x"))) for text in given.sizes)
-    start_weigh, start_alone, _ = measure_commands(START, given.repeats)
+    start_weigh, start_alone, _ = measure_commands(START, max(given.repeats, 3))
     print(f"start-up: {start_weigh.seconds:.2f} s, {start_alone.seconds:.2f} s", flush=True)
     measured = []
     for size in sizes:
