@@ -249,8 +249,9 @@ class Profile:
 
         (m, K) and, of every row, which of these it has.
         """
-        if isinstance(self.log_omega, OmegaOfCells):
-            return self.log_omega.table, self.log_omega.cell
+        omega: Any = self.log_omega
+        if isinstance(omega, OmegaOfCells):
+            return omega.table, omega.cell
         return self.log_omega, np.arange(self.source.size)
 
     def counted(self, at: Ints, value_bk: Floats) -> Floats:

@@ -68,7 +68,9 @@ def contrast_fixed(rows: WeightedRows, q_nk: Floats, value_n: Floats) -> Contras
 _BLOCK = 1 << 20
 
 
-def find_memberships(weights: Weights, dtype: type[np.floating] = np.float64) -> npt.NDArray[Any]:
+def find_memberships(
+    weights: Weights, dtype: type[np.floating[Any]] = np.float64
+) -> npt.NDArray[Any]:
     """Compute (n, K) q at the solution; 0 for images that the model leaves out."""
     estimation = weights.estimation
     q_nk = np.zeros((weights.weight.size, len(weights.names)), dtype=dtype)
