@@ -139,6 +139,8 @@ def run_tests(
 ) -> ComparisonTests:
     """Test every column of a comparison by itself, and all of them together."""
     alone = [column for column in comparison.columns if column.name in comparison.alone]
+    if profile.is_saturated and _are_of_strata(comparison.columns, profile.cell):
+        return ComparisonTests(tuple(_not_tested(column, names) for column in alone), 0)
     joint = make_joint(comparison.columns, "label", seed)
     end_c = np.cumsum([0, *[len(column.places) for column in alone]])
 
@@ -172,6 +174,26 @@ def run_tests(
     if not together:
         return ComparisonTests(checks, sums.n_redrawn)
     return ComparisonTests(checks, sums.n_redrawn, joint_check, smallest_p(together).p_value)
+
+
+def _are_of_strata(columns: Sequence[Column], cell_r: Ints) -> bool:
+    """Tell whether all columns are the same for all rows of a stratum.
+
+    A model of strata alone expects in each what each source has there, so that S_k(f) = 0 for every
+    function f of the strata, in the data as in the replicates.
+    """
+    row_c = np.zeros(int(cell_r.max()) + 1, dtype=np.int64)
+    row_c[cell_r] = np.arange(cell_r.size)
+    return all(
+        np.array_equal(value_r, value_r[row_c][cell_r], equal_nan=value_r.dtype.kind == "f")
+        for column in columns
+        for value_r in column.values()
+    )
+
+
+def _not_tested(column: Column, names: Sequence[str]) -> FeatureCheck:
+    place = column.places[0] if column.places else f"{column.name} (constant)"
+    return FeatureCheck(column.name, 0.0, 1.0, names[0], place, 0.0)
 
 
 def _largest(statistics: Sequence[Statistic]) -> list[Statistic]:
@@ -213,7 +235,7 @@ def _test_feature(
 ) -> tuple[FeatureCheck, Statistic | None]:
     """(outcome, statistic); None where nothing can be tested."""
     if not column.places:
-        return FeatureCheck(column.name, 0.0, 1.0, names[0], f"{column.name} (constant)", 0.0), None
+        return _not_tested(column, names), None
     excess_kt = sums.observed / np.maximum(sums.size, 1)[:, None]
     worst_k, worst_t = np.unravel_index(int(np.argmax(np.abs(excess_kt))), excess_kt.shape)
     outcome = (names[int(worst_k)], column.places[int(worst_t)], float(excess_kt[worst_k, worst_t]))

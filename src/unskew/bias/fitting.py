@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from unskew.records.arrays import count_pairs, log_sums, log_sums_by
 from unskew.solve.profile_likelihood import (
     DenseDerivative,
     Derivative,
+    OmegaOfCells,
     Profile,
     solve_one_stratum,
     solve_strata,
@@ -124,6 +125,8 @@ def _estimate_factors(
     if learned:
         _check_offsets([parts[at] for at in learned])
         _learn_in_turn(rows, parts, earlier, learned, factors, log_parts)
+    if not parts:  # nothing but strata
+        return rows, (), np.broadcast_to(0.0, (len(rows.data.frame), rows.data.n_sources))
     log_rk = _log_product(list(log_parts.values()), rows.data)
     if learned:
         check_origin(rows, log_rk)
@@ -273,8 +276,9 @@ def _profile_with_strata(
     strata = _fit_strata(rows, rows.strata, profile, is_flat=not factors)
     # The factors a_k(y) take over the normalizers of their strata: with them u_k = log n_k in every
     # stratum.
-    log_omega_rk = strata.log_factor.take(rows.data.cell, axis=0)
+    log_omega_rk: Any = OmegaOfCells(strata.log_factor, rows.data.cell)
     if factors:
+        log_omega_rk = log_omega_rk[:]
         log_omega_rk += log_rk
     u_ck = np.where(np.isneginf(profile.u), -np.inf, np.log(rows.data.size_k))
     return replace(profile, log_omega=log_omega_rk, u=u_ck), strata

@@ -67,6 +67,13 @@ class Column:
         assert self.levels is not None
         return self.levels[at].astype(np.float32)
 
+    def values(self) -> Iterator[npt.NDArray[Any]]:
+        """Yield (R,) all that is known of the rows: their numbers, or each of the levels."""
+        if self.value is not None:
+            yield self.value
+        elif self.levels is not None:
+            yield from self.levels.T
+
     def factors(self, curved: bool) -> tuple[tuple[str, ...], Singles]:
         """Names, and (R, m) functions of mean about 0 and total variance about 1."""
         if self.rank is not None:

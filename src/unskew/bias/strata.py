@@ -357,10 +357,9 @@ def strata_of_one_source(
 
     ``count_ck`` are the images of stratum and source.
     """
-    lone = np.flatnonzero(((count_ck > 0).sum(axis=1) == 1) & (target.mass > 0))
-    return {
-        cell_text(target.by, target.strata[at]): names[int(np.argmax(count_ck[at]))] for at in lone
-    }
+    lone = np.flatnonzero((np.count_nonzero(count_ck, axis=1) == 1) & (target.mass > 0))
+    holder = count_ck[lone].argmax(axis=1)
+    return {target.names[at]: names[k] for at, k in zip(lone, holder, strict=True)}
 
 
 def describe_strata(fitted: FittedStrata, alone: bool) -> Description:
@@ -384,9 +383,6 @@ def describe_strata(fitted: FittedStrata, alone: bool) -> Description:
         (estimated,),
         f"the target's distribution of {by}",
         fitted.target.population,
-        {
-            cell_text(fitted.target.by, cell): float(mass)
-            for cell, mass in zip(fitted.target.strata, fitted.target.mass, strict=True)
-        },
+        dict(zip(fitted.target.names, fitted.target.mass.tolist(), strict=True)),
         fitted.notes(),
     )

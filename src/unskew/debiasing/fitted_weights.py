@@ -18,7 +18,6 @@ from unskew.solve.options import Options, SolverOptions, read_options
 from unskew.solve.overlap import judge_links, warn_if_weak, weaken
 from unskew.solve.prepared_rows import prepare
 from unskew.splits.folds import unit_codes
-from unskew.target.facts import cell_text
 from unskew.weigh.solved_weights import group_codes, solve_weights, weigh_solved
 from unskew.weigh.tail_verdict import judge_lone_strata, judge_sample, judge_tail
 
@@ -155,10 +154,9 @@ def _judge_weights(weights: Weights, fitted: FittedBias) -> Overlap:
     overlap, row, strata = weights.overlap, fitted.row, fitted.strata
     unit_r = None if weights.unit is None else weights.unit[row]
     if strata is not None and not fitted.factors:
-        names = [cell_text(strata.target.by, cell) for cell in strata.target.strata]
         cell_r = fitted.data.cell[: fitted.data.n_pool]
         own_r = np.arange(row.size) if unit_r is None else unit_r
-        return judge_lone_strata(overlap, weights.weight[row], cell_r, own_r, names)
+        return judge_lone_strata(overlap, weights.weight[row], cell_r, own_r, strata.target.names)
     data = fitted.data
     if data.sample is None:
         return judge_tail(overlap, weights.weight, weights.unit)

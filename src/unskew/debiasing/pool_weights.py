@@ -231,8 +231,10 @@ class SplitWeights:
         """Return id and ``membership_<source>``, its share of images like it; 0 without weight."""
         import pandas as pd
 
-        q_nk = np.empty((self.id.size, len(self.weights.names)), dtype=np.float32)
-        q_nk[self.parts[0].row] = find_memberships(self.weights)
+        q_nk = find_memberships(self.weights, np.float32)
+        if len(self.parts) > 1:
+            own_mk, q_nk = q_nk, np.empty((self.id.size, q_nk.shape[1]), dtype=np.float32)
+            q_nk[self.parts[0].row] = own_mk
         for part in self.parts[1:]:
             q_nk[part.row] = part.membership
         columns = {f"membership_{name}": q_nk[:, k] for k, name in enumerate(self.weights.names)}

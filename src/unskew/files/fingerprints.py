@@ -10,7 +10,7 @@ import importlib.metadata
 import platform
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _PACKAGES = ("unskew", "numpy", "scipy", "pandas", "scikit-learn", "numba", "pillow")
 _BLOCK = 1 << 20
+_ROWS = 1 << 16
 
 
 def find_versions(further: Sequence[str] = ()) -> dict[str, str]:
@@ -46,9 +47,23 @@ def fingerprint_file(path: str | Path) -> str:
 
 def fingerprint_rows(rows: Iterable[str]) -> str:
     """Return the SHA-256 of lines of text, whatever their order."""
+    return _fingerprint_lines([row.encode("utf-8", "surrogatepass") for row in rows])
+
+
+def _fingerprint_lines(lines: Any) -> str:
+    """Return the SHA-256 of lines of bytes, a list or an Arrow array, sorted.
+
+    The order of UTF-8 bytes is that of the characters.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    line_n = pa.array(lines, pa.large_binary())
     digest = hashlib.sha256()
-    for row in sorted(rows):
-        digest.update(row.encode("utf-8", "surrogatepass") + b"\n")
+    order_n = pc.array_sort_indices(line_n)
+    for begin in range(0, len(line_n), _ROWS):
+        block = line_n.take(order_n[begin : begin + _ROWS]).to_pylist()
+        digest.update(b"\n".join([*block, b""]))
     return digest.hexdigest()
 
 
@@ -60,21 +75,46 @@ def fingerprint_pool(pool: Pool) -> dict[str, str]:
     """
     frame = pool.frame
     columns = [name for name in frame.columns if name not in ("path", "content")]
-    digests = {"table": fingerprint_rows(_lines(frame[sorted(columns, key=str)]))}
+    digests = {"table": _fingerprint_lines(_lines(frame[sorted(columns, key=str)]))}
     if "content" in frame.columns:
-        digests["images"] = fingerprint_rows(_lines(frame[["id", "content"]]))
+        digests["images"] = _fingerprint_lines(_lines(frame[["id", "content"]]))
     return digests
 
 
-def _lines(frame: pd.DataFrame) -> list[str]:
-    import numpy as np
+def _lines(frame: pd.DataFrame) -> Any:
+    """Return (n,) Arrow bytes: ``name=value`` of every column, with U+001F between them."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
 
-    columns = []
-    for name in frame.columns:
-        values = frame[name]
-        if values.dtype.kind == "f":
-            # Twelve digits: representations may differ in the last bit from machine to machine.
-            columns.append([f"{name}={value:.12g}" for value in values.to_numpy(dtype=np.float64)])
-        else:
-            columns.append([f"{name}={value}" for value in values.tolist()])
-    return ["\x1f".join(cells) for cells in zip(*columns, strict=True)]
+    between = pa.scalar(b"\x1f", pa.large_binary())
+    columns = [_cells(name, frame[name]) for name in frame.columns]
+    return pc.binary_join_element_wise(*columns, between)
+
+
+def _cells(name: str, column: pd.Series[Any]) -> Any:
+    """Return (n,) Arrow bytes ``name=value``; a category is written once."""
+    import numpy as np
+    import pandas as pd
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if isinstance(column.dtype, pd.StringDtype):
+        text_n = pa.array(column.fillna(str(column.dtype.na_value)), pa.large_string())
+        prefix, nothing = pa.scalar(f"{name}=", pa.large_string()), pa.scalar("", pa.large_string())
+        return pc.binary_join_element_wise(prefix, text_n, nothing).cast(pa.large_binary())
+    if column.dtype.kind == "f":
+        # Twelve digits: representations may differ in the last bit from machine to machine.
+        texts = [f"{name}={value:.12g}" for value in column.to_numpy(dtype=np.float64)]
+    elif isinstance(column.dtype, pd.CategoricalDtype):
+        code_n, levels = pd.factorize(column, use_na_sentinel=False)
+        texts = [f"{name}={value}" for value in levels.tolist()]
+        return _encoded(texts).take(pa.array(code_n))
+    else:
+        texts = [f"{name}={value}" for value in column.tolist()]
+    return _encoded(texts)
+
+
+def _encoded(texts: Sequence[str]) -> Any:
+    import pyarrow as pa
+
+    return pa.array([text.encode("utf-8", "surrogatepass") for text in texts], pa.large_binary())

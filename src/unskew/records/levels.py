@@ -35,6 +35,13 @@ def level_text(value: Any) -> str:
     return str(value)
 
 
+def is_scalar_column(column: pd.Series[Any]) -> bool:
+    """Tell whether the type of a column admits texts, numbers and dates only, so no list."""
+    import pandas as pd
+
+    return isinstance(column.dtype, pd.StringDtype) or column.dtype.kind in "biufmM"
+
+
 def holds_lists(column: pd.Series[Any]) -> bool:
     """Tell whether an entry holds several values, as the labels of one image may."""
     return column.dtype == object and any(
@@ -78,7 +85,7 @@ def text_levels(column: pd.Series[Any], name: str) -> tuple[list[str], Ints]:
         values, code_n = list(uniques), np.asarray(codes, dtype=np.int64)
     levels = [level_text(value) for value in values]
     if len(set(levels)) < len(levels):
-        twice = next(level for level in levels if levels.count(level) > 1)
+        twice = next(level for level, count in Counter(levels).items() if count > 1)
         raise DataError(
             f"{name} has values that differ but read the same, {twice!r} (for instance the number "
             "3 and the text '3'). Levels are compared as text: give the column one type.",
@@ -109,6 +116,8 @@ def find_positions(
     Duplicate ids in ``owned`` and ids that it lacks are a `DataError`; ``of`` and ``among`` say
     whose ids the two are, such as "the dataset" and "the weights".
     """
+    if list(wanted) == list(owned) and len(set(owned)) == len(owned):
+        return np.arange(len(owned))
     position = {name: at for at, name in enumerate(owned)}
     if len(position) < len(owned):
         refuse_duplicates(owned, among)

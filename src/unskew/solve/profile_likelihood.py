@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.linalg
@@ -141,6 +141,31 @@ class LinearDerivative:
 
 
 @dataclass(frozen=True, eq=False)
+class OmegaOfCells:
+    """(R, K) log ω that is the same for all rows of a stratum, computed where it is read.
+
+    Attributes
+    ----------
+    table : (C, K) log ω of every stratum.
+    cell : (R,) stratum of every row.
+    """
+
+    table: Floats = field(repr=False)
+    cell: Ints = field(repr=False)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.cell.size, self.table.shape[1]
+
+    def __getitem__(self, part: Any) -> Floats:
+        rows, columns = part if isinstance(part, tuple) else (part, slice(None))
+        return np.asarray(self.table[:, columns][self.cell[rows]])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Floats:
+        return np.asarray(self.table[self.cell], dtype=dtype)
+
+
+@dataclass(frozen=True, eq=False)
 class Profile:
     """The likelihood at its maximum.
 
@@ -169,6 +194,11 @@ class Profile:
     @property
     def n_parameters(self) -> int:
         return int(self.penalty.shape[0])
+
+    @property
+    def is_saturated(self) -> bool:
+        """Tell whether each stratum has its own free ω, so that q is its sources' shares of it."""
+        return isinstance(self.log_omega, OmegaOfCells)
 
     def take(self, at: Ints) -> Profile:
         """Return the likelihood of the rows ``at`` alone, at the same parameters.
@@ -204,7 +234,25 @@ class Profile:
 
     def memberships(self, at: Ints) -> Floats:
         """Compute (b, K) q of the rows ``at``."""
+        if self.is_saturated:
+            return np.asarray(self._membership_ck[self.cell[at]])
         return np.asarray(scipy.special.softmax(self.log_omega[at] + self.u[self.cell[at]], axis=1))
+
+    @cached_property
+    def _membership_ck(self) -> Floats:
+        """(C, K) q where it is the same for all rows of a stratum."""
+        with np.errstate(invalid="ignore"):  # a stratum without images
+            return np.asarray(scipy.special.softmax(self.distinct_omega()[0] + self.u, axis=1))
+
+    def distinct_omega(self) -> tuple[Floats, Ints]:
+        """Return log ω of each stratum if it is the same for all of its rows, else of each row.
+
+        (m, K) and, of every row, which of these it has.
+        """
+        omega: Any = self.log_omega
+        if isinstance(omega, OmegaOfCells):
+            return omega.table, omega.cell
+        return self.log_omega, np.arange(self.source.size)
 
     def counted(self, at: Ints, value_bk: Floats) -> Floats:
         """Return d_i times the values of the rows ``at``, whose sums are over images."""
@@ -354,7 +402,8 @@ def solve_strata(
     An `OverlapError` is raised by the solver where the sources of a stratum lack a link.
     """
     n_sources = log_omega_rk.shape[1]
-    if not log_omega_rk.any():
+    # A constant that is spread over all rows and sources need not be read entry by entry.
+    if not (log_omega_rk if any(log_omega_rk.strides) else log_omega_rk[:1, :1]).any():
         # ω = 1 everywhere: e^{u_yk} ∝ n_yk, without a solve.
         count = add_design(cell_r * n_sources + source_r, design_r, n_cells * n_sources)
         with np.errstate(divide="ignore"):

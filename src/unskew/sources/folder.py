@@ -373,7 +373,7 @@ def _pool(
     import pandas as pd
 
     frame = pd.concat([part.frame for part in parts], ignore_index=True)
-    frame = frame.assign(id=unique_within(frame["id"].tolist(), frame["source"].tolist()))
+    frame = frame.assign(id=unique_within(frame["id"], frame["source"]))
     frame = as_label_lists(frame, label_separator, "the metadata")
     patterns = {role: rule for role, rule in rules.items() if isinstance(rule, NamePattern)}
     frame = with_patterns(frame, patterns, [path for part in parts for path in part.within])

@@ -263,14 +263,14 @@ def _where(tables: Sequence[_Listed], row: int) -> str:
 
 def _ids(
     frame: pd.DataFrame, tables: Sequence[_Listed], written: Sequence[str] | None
-) -> Sequence[Any]:
+) -> Sequence[Any] | pd.Series[Any]:
     """Return the column id, else the paths as written, else the rows counted from 0.
 
     Ids that two sources share begin with the name of the source.
     """
-    sources = frame["source"].astype(str).tolist()
+    sources = frame["source"].astype(str)
     if "id" in frame.columns:
-        return unique_within(frame["id"].tolist(), sources)
+        return unique_within(frame["id"], sources)
     if written is None:
         counted = [row for listed in tables for row in range(len(listed.table.line_n))]
         logger.info(

@@ -14,7 +14,7 @@ from unskew.engine.patterns import compile_pattern, search_texts
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Pool
 from unskew.records.arrays import is_missing
-from unskew.records.levels import level_text
+from unskew.records.levels import is_scalar_column, level_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,20 +49,26 @@ def no_source(columns: Sequence[str], where: str, example: str, **facts: Any) ->
 
 def with_unique_ids(frame: pd.DataFrame, where: str) -> pd.DataFrame:
     """Make ids unique across sources, and every image without a group a group of its own."""
-    ids = unique_within(frame["id"].tolist(), frame["source"].astype(str).tolist())
+    ids = unique_within(frame["id"], frame["source"].astype(str))
     return with_own_groups(frame.assign(id=ids), where)
 
 
-def unique_within(ids: Sequence[Any], sources: Sequence[str]) -> list[Any]:
+def unique_within(
+    ids: Sequence[Any] | pd.Series[Any], sources: Sequence[str] | pd.Series[str]
+) -> Sequence[Any] | pd.Series[Any]:
     """Return ids that are unique across sources: those that several share become ``north/17``.
 
     Where no id is shared they stay as they are; else all of them are text.
     """
+    import pandas as pd
+
+    if not pd.Series(ids).dropna().duplicated().any():
+        return ids
     first: dict[Any, str] = {}
     pairs = [(id, source) for id, source in zip(ids, sources, strict=True) if not is_missing(id)]
     shared = {id for id, source in pairs if first.setdefault(id, source) != source}
     if not shared:
-        return list(ids)
+        return ids
     rows = zip(ids, sources, strict=True)
     return [
         None if is_missing(id) else f"{source}/{id}" if id in shared else str(id)
@@ -83,6 +89,8 @@ def as_label_lists(frame: pd.DataFrame, separator: str | None, where: str) -> pd
             value=separator,
         )
     if "label" not in frame.columns:
+        return frame
+    if separator is None and is_scalar_column(frame["label"]):
         return frame
     values = frame["label"].tolist()
     _check_values(values, where)

@@ -181,7 +181,8 @@ def _read_attribute(target: Target, frame: pd.DataFrame, name: str) -> _Attribut
             count=count,
         )
     known = _known_levels(target, name, levels)
-    rules = [_rule(target, name, level, known) for level in levels]
+    is_known = frozenset(known)
+    rules = [_rule(target, name, level, is_known) for level in levels]
     unnamed = {
         level: int(count)
         for level, count, rule in zip(levels, count_l, rules, strict=True)
@@ -219,7 +220,7 @@ def _known_levels(target: Target, name: str, levels: list[str]) -> list[str]:
     return [level for level in known if level not in named]
 
 
-def _rule(target: Target, name: str, level: str, known: list[str]) -> str:
+def _rule(target: Target, name: str, level: str, known: frozenset[str]) -> str:
     if level == MISSING and target.missing.get(name) in ("drop", "keep"):
         return target.missing[name]
     if level in known:

@@ -77,6 +77,11 @@ class TargetStrata:
         return sum_covariances(self.errors)
 
     @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The strata as texts."""
+        return tuple(cell_text(self.by, cell) for cell in self.strata)
+
+    @cached_property
     def size(self) -> Floats:
         """(C,) N_c, units (images or groups) of the pool in each stratum."""
         kept_n = self.code >= 0

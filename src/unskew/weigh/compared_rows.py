@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +37,7 @@ def find_contrasts(weights: Weights, value_n: Floats) -> Contrasts:
     estimation = weights.estimation
     if estimation is not None and not estimation.omega_is_known:
         return _contrasts_of_fit(estimation, value_n)
-    q_nk = _known_memberships(weights)
+    q_nk = find_memberships(weights)
     cells = _find_cells(weights, q_nk, np.zeros(weights.weight.size, dtype=np.int64))
     if cells is not None:
         weighed = weights.weight > 0
@@ -64,27 +64,30 @@ def contrast_fixed(rows: WeightedRows, q_nk: Floats, value_n: Floats) -> Contras
     )
 
 
-def find_memberships(weights: Weights) -> Floats:
+# Memberships that are computed at once, 8 MB.
+_BLOCK = 1 << 20
+
+
+def find_memberships(
+    weights: Weights, dtype: type[np.floating[Any]] = np.float64
+) -> npt.NDArray[Any]:
     """Compute (n, K) q at the solution; 0 for images that the model leaves out."""
     estimation = weights.estimation
+    q_nk = np.zeros((weights.weight.size, len(weights.names)), dtype=dtype)
     if estimation is None or estimation.omega_is_known:
-        return _known_memberships(weights)
-    q_nk = np.zeros((weights.weight.size, len(weights.names)))
-    row = estimation.fitted.row
-    q_nk[row] = _fitted_memberships(estimation.rows)[: row.size, : q_nk.shape[1]]
+        for at_b, q_bk in read_memberships(weights):
+            q_nk[at_b] = q_bk if isinstance(q_bk, np.ndarray) else q_bk.toarray()
+        return q_nk
+    row, step = estimation.fitted.row, max(_BLOCK // q_nk.shape[1], 1)
+    for begin in range(0, row.size, step):
+        at = np.arange(begin, min(begin + step, row.size))
+        q_nk[row[at]] = _fitted_memberships(estimation.rows, at)[:, : q_nk.shape[1]]
     return q_nk
 
 
-def _known_memberships(weights: Weights) -> Floats:
-    q_nk = np.empty((weights.weight.size, len(weights.names)))
-    for at_b, q_bk in read_memberships(weights):
-        q_nk[at_b] = q_bk if isinstance(q_bk, np.ndarray) else q_bk.toarray()
-    return q_nk
-
-
-def _fitted_memberships(rows: EstimatedRows) -> Floats:
-    """Compute (R, K) the memberships among the sources that are kept in training."""
-    q_rk = rows.profile.memberships(np.arange(rows.weight.size))
+def _fitted_memberships(rows: EstimatedRows, at: Ints | None = None) -> Floats:
+    """Compute (b, K) memberships among the sources that are kept in training; None: all rows."""
+    q_rk = rows.profile.memberships(np.arange(rows.weight.size) if at is None else at)
     q_rk *= rows.kept
     return np.asarray(q_rk / np.maximum(q_rk.sum(axis=1, keepdims=True), 1e-300))
 

@@ -81,6 +81,8 @@ class EstimatedRows:
 
     @property
     def _flat(self) -> bool:
+        if self.profile.is_saturated:
+            return True
         log_rk, cell_r = self.profile.log_omega, self.profile.cell
         first = np.unique(cell_r, return_index=True)
         row_of_cell = np.zeros(self.profile.u.shape[0], dtype=np.int64)

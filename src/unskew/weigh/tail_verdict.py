@@ -11,6 +11,7 @@ what is judged here was chosen because it hardly selects the lucky draws (docs/h
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -119,7 +120,7 @@ def judge_lone_strata(
     weight_n: Floats,
     cell_n: npt.NDArray[np.integer],
     unit_n: npt.NDArray[np.integer],
-    names: list[str],
+    names: Sequence[str],
 ) -> Overlap:
     """Turn the verdict to "weak" where strata with a single unit carry much of the variance.
 
@@ -127,17 +128,22 @@ def judge_lone_strata(
     its error is borrowed from the others. The value judged is Σ p²/Σ_j w_j² over such strata, w_j
     the weight of a unit in a stratum. ``names`` are those of the strata.
     """
-    pair, place_n = np.unique(np.stack([cell_n, unit_n]), axis=1, return_inverse=True)
-    weight_p = add_by_code(np.asarray(place_n).ravel(), weight_n, pair.shape[1])
+    # One number for both codes: numbers are sorted in a tenth of the time of pairs.
+    n_units = int(unit_n.max()) + 1
+    pair_p, place_n = np.unique(
+        cell_n.astype(np.int64) * n_units + unit_n.astype(np.int64), return_inverse=True
+    )
+    cell_p = pair_p // n_units
+    weight_p = add_by_code(place_n, weight_n, pair_p.size)
     mass_c = add_by_code(cell_n, weight_n, len(names))
-    is_lone_p = weight_p > (0.5 + 1e-9) * mass_c[pair[0]]
+    is_lone_p = weight_p > (0.5 + 1e-9) * mass_c[cell_p]
     lone = float(np.square(weight_p[is_lone_p]).sum() / np.square(weight_p).sum())
     overlap = replace(overlap, lone=lone, thresholds={**overlap.thresholds, "lone": _LONE})
     if lone <= _LONE:
         return overlap
     worst = int(np.argmax(np.where(is_lone_p, weight_p, -1.0)))
-    cell = int(pair[0, worst])
-    count = int(np.count_nonzero(pair[0] == cell))
+    cell = int(cell_p[worst])
+    count = int(np.count_nonzero(cell_p == cell))
     held = "has a single one" if count == 1 else f"has {count}, one of which outweighs the others"
     return weaken(
         overlap,

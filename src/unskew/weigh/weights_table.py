@@ -12,7 +12,7 @@ from unskew.errors import DataError, first_few
 from unskew.files.atomic import written_whole
 from unskew.files.reading import damage_named, read_arrow
 from unskew.records import Pool, Weights
-from unskew.records.levels import find_positions, level_text, refuse_extra
+from unskew.records.levels import find_positions, is_scalar_column, level_text, refuse_extra
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -145,7 +145,8 @@ def _arrow(column: pd.Series[Any]) -> Any:
 
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.astype(column.cat.categories.dtype)
-    if column.name == "label" and any(is_list(value) for value in column.tolist()):
+    lists = column.name == "label" and not is_scalar_column(column)
+    if lists and any(is_list(value) for value in column.tolist()):
         return pa.array([_texts(value) for value in column.tolist()], type=pa.list_(pa.string()))
     try:
         return pa.array(column, from_pandas=True)

@@ -144,11 +144,8 @@ def read_target_column(
     """
     present, code_n = column_levels(column, name, edges)
     bins = bin_labels(edges) if edges is not None else []
-    levels = [
-        level
-        for level in dict.fromkeys([*bins, *known, *present])
-        if level in present or level in known
-    ]
+    occurring = {*known, *present}
+    levels = [level for level in dict.fromkeys([*bins, *known, *present]) if level in occurring]
     return ShownColumn(
         name=name,
         levels=tuple(levels),

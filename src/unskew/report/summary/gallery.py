@@ -149,12 +149,8 @@ def _extremes(weighed: WeightedPool, most: int) -> Iterator[Gallery]:
         rows = order[start[k] : start[k + 1]]
         rows = rows[weighed.weight_n[rows] > 0]
         heaviest = _first(weighed, rows, -weighed.weight_n[rows], n_shown)
-        lightest = _first(
-            weighed,
-            np.setdiff1d(rows, heaviest),
-            weighed.weight_n[np.setdiff1d(rows, heaviest)],
-            n_shown,
-        )
+        others = rows[~np.isin(rows, heaviest)]
+        lightest = _first(weighed, others, weighed.weight_n[others], n_shown)
         name = weighed.names[k]
         if heaviest.size:
             note = "The number is the weight: how many average images of the pool it counts for."
@@ -182,8 +178,15 @@ def _first(weighed: WeightedPool, rows: Ints, key: Floats, most: int) -> Ints:
         # Only rows that can be among the first are sorted by id.
         limit = np.partition(key, most - 1)[most - 1]
         rows, key = rows[key <= limit], key[key <= limit]
-    ids = weighed.frame["id"].to_numpy()[rows]
-    first = heapq.nsmallest(most, zip(key.tolist(), map(str, ids), rows.tolist(), strict=True))
+        # Of strata all rows have the same weight: of the ties only those with the first ids.
+        tied = key == limit
+        ids = list(map(str, weighed.frame["id"].iloc[rows[tied]]))
+        last = heapq.nsmallest(most, ids)[-1]
+        kept = ~tied
+        kept[tied] = [id <= last for id in ids]
+        rows, key = rows[kept], key[kept]
+    ids = list(map(str, weighed.frame["id"].iloc[rows]))
+    first = heapq.nsmallest(most, zip(key.tolist(), ids, rows.tolist(), strict=True))
     return np.array([row for _, _, row in first], dtype=np.int64)
 
 
@@ -198,10 +201,9 @@ def only_source(weighed: WeightedPool) -> Ints:
     estimation = weighed.weights.estimation
     if estimation is not None:
         fitted = estimation.fitted
-        positive = ~np.isneginf(
-            fitted.profile.log_omega[: fitted.data.n_pool, : len(weighed.names)]
-        )
-        only_n[fitted.row] = _only(positive)
+        log_mk, which_r = fitted.profile.distinct_omega()
+        only_m = _only(~np.isneginf(log_mk[:, : len(weighed.names)]))
+        only_n[fitted.row] = only_m[which_r[: fitted.data.n_pool]]
     elif weighed.weights.rows is not None:
         for rows, q_bk in weighed.weights.rows.memberships(weighed.weights.solution.u):
             only_n[rows] = _only(np.asarray(q_bk.toarray() if sp.issparse(q_bk) else q_bk) > 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +14,6 @@ from unskew.report.summary.plain import rounded
 from unskew.report.summary.privacy import SMALLEST_CELL, hidden_cells
 from unskew.report.summary.record import StratumRow
 from unskew.report.summary.weighted_pool import WeightedPool
-from unskew.target.facts import cell_text
 from unskew.target.strata import TargetStrata
 
 _MOST_ROWS = 500
@@ -51,10 +51,9 @@ def tabulate_strata(weighed: WeightedPool, stderr_c: Floats | None = None) -> St
     if strata is None:
         return StratumTable(shown_total=weighed.n)
     hidden_c, shown_total, hides_dropped = _hidden(weighed, strata)
-    rows = _rows(weighed, strata, stderr_c, hidden_c, shown_total)
-    in_scope_c, mass_c = strata.in_scope, strata.mass
-    names = [cell_text(strata.by, cell) for cell in strata.strata]
-    order = sorted(range(len(rows)), key=lambda at: (not in_scope_c[at], -mass_c[at], names[at]))
+    in_scope_c = strata.in_scope
+    places = zip((~in_scope_c).tolist(), (-strata.mass).tolist(), strata.names, strict=True)
+    order = [at for *_, at in sorted((*place, at) for at, place in enumerate(places))]
     if weighed.private:
         # A level that a few images have and the target does not name would be named by them.
         order = [at for at in order if in_scope_c[at] or not hidden_c[at]]
@@ -62,14 +61,16 @@ def tabulate_strata(weighed: WeightedPool, stderr_c: Floats | None = None) -> St
         uncovered_row(name, mass)
         for name, mass in sorted(strata.uncovered.items(), key=lambda item: (-item[1], item[0]))
     ]
-    every = [*uncovered, *(rows[at] for at in order)]
+    n_strata = len(uncovered) + len(order)
     note = (
         ""
-        if len(every) <= _MOST_ROWS
-        else f"{_MOST_ROWS} of {len(every):,} strata are shown: uncovered ones, then the largest."
+        if n_strata <= _MOST_ROWS
+        else f"{_MOST_ROWS} of {n_strata:,} strata are shown: uncovered ones, then the largest."
     )
+    shown = order[: max(_MOST_ROWS - len(uncovered), 0)]
+    rows = _rows(weighed, strata, shown, stderr_c, hidden_c, shown_total)
     return StratumTable(
-        rows=tuple(every[:_MOST_ROWS]),
+        rows=tuple([*uncovered[:_MOST_ROWS], *rows]),
         note=note,
         hidden=hidden_c if weighed.private else None,
         shown_total=shown_total,
@@ -104,7 +105,7 @@ def hidden_names(weighed: WeightedPool, table: StratumTable) -> list[str]:
         if weighed.group_n is not None or count < SMALLEST_CELL
     ]
     return [reason for reason in rare if MISSING not in reason] + [
-        cell_text(strata.by, strata.strata[at]) for at in np.flatnonzero(table.hidden)
+        strata.names[at] for at in np.flatnonzero(table.hidden)
     ]
 
 
@@ -125,13 +126,15 @@ def _hidden(weighed: WeightedPool, strata: TargetStrata) -> tuple[Any, int, bool
 def _rows(
     weighed: WeightedPool,
     strata: TargetStrata,
+    shown: Sequence[int],
     stderr_c: Floats | None,
     hidden_c: Any,
     shown_total: int,
 ) -> list[StratumRow]:
+    """Make the rows of the strata ``shown``, in that order."""
     kept_n = strata.code >= 0
     code_n, weight_n = strata.code[kept_n], weighed.weight_n[kept_n]
-    n_strata, n_sources = len(strata.strata), len(weighed.names)
+    n_strata = len(strata.strata)
     images_c = np.bincount(code_n, minlength=n_strata)
     weighted_c: Floats = np.asarray(
         np.bincount(code_n, weights=weight_n, minlength=n_strata), dtype=np.float64
@@ -141,25 +144,25 @@ def _rows(
     largest_c = np.zeros(n_strata)
     np.maximum.at(largest_c, code_n, weight_n * weighed.n)
     groups_c = weighed.group_counts(strata.code, n_strata)
-    sources_c = _sources(weighed, strata, n_sources)
+    sources_of = _sources(weighed, strata, shown)
     target_c = strata.mass
     if weighed.private:
         ess_c = np.array([rounded(float(ess), 2) for ess in ess_c])
         target_c, weighted_c = _in_scope_shares(strata, weighted_c)
     rows = []
-    for at, cell in enumerate(strata.strata):
+    for at in shown:
         hide, outside = bool(hidden_c[at]), weighed.private and not strata.in_scope[at]
         total = weighed.n if outside else shown_total
         rows.append(
             StratumRow(
-                stratum=cell_text(strata.by, cell),
+                stratum=strata.names[at],
                 target=None if outside else float(target_c[at]),
                 target_stderr=None if outside or stderr_c is None else float(stderr_c[at]),
                 pool=None if hide else float(images_c[at] / total),
                 weighted=None if hide or outside else float(weighted_c[at]),
                 images=None if hide else int(images_c[at]),
                 groups=None if hide or groups_c is None else int(groups_c[at]),
-                sources=() if hide else sources_c[at],
+                sources=() if hide else sources_of[at],
                 ess=None if hide else float(ess_c[at]),
                 largest_weight=None if weighed.private else float(largest_c[at]),
                 covered=True,
@@ -180,26 +183,31 @@ def _in_scope_shares(strata: TargetStrata, weighted_c: Floats) -> tuple[Floats, 
     return target_c, weighted_c / weight if weight > 0 else weighted_c
 
 
-def _sources(weighed: WeightedPool, strata: TargetStrata, n_sources: int) -> list[tuple[str, ...]]:
-    """Return the names of the sources with images in each stratum.
+def _sources(
+    weighed: WeightedPool, strata: TargetStrata, shown: Sequence[int]
+) -> dict[int, tuple[str, ...]]:
+    """Return the names of the sources with images in each of the strata ``shown``.
 
     Where only aggregates are shown, with ten or more.
     """
-    kept = np.flatnonzero(strata.code >= 0)
+    is_shown = np.zeros(len(strata.strata) + 1, dtype=np.bool_)
+    is_shown[list(shown)] = True
+    # The code of a dropped row, −1, is the last one, which is not shown.
+    kept, n_sources = np.flatnonzero(is_shown[strata.code]), len(weighed.names)
     pair, pair_m = np.unique(
         strata.code[kept] * n_sources + weighed.source_n[kept], return_inverse=True
     )
     if weighed.private:
         pair = pair[weighed.cell_sizes(pair_m, pair.size, kept) >= SMALLEST_CELL]
-    names: list[list[str]] = [[] for _ in strata.strata]
+    names: dict[int, list[str]] = {at: [] for at in shown}
     for at in pair.tolist():
         names[at // n_sources].append(weighed.names[at % n_sources])
-    return [
-        tuple(own)
+    return {
+        at: tuple(own)
         if len(own) <= _MOST_NAMES
         else (*own[:_MOST_NAMES], f"and {len(own) - _MOST_NAMES} more")
-        for own in names
-    ]
+        for at, own in names.items()
+    }
 
 
 def uncovered_row(name: str, mass: float, weighted: float | None = 0.0) -> StratumRow:
