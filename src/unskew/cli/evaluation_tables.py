@@ -227,7 +227,7 @@ def _ends(interval: tuple[float, float], share: bool) -> str:
 def _print_breakdown(console: Console, part: Breakdown, models: Sequence[str]) -> None:
     """Print the cells of a column; of two ``models``, also their difference."""
     has_second = len(models) == 2
-    wanted = _COMPARED if has_second else _IN_BREAKDOWNS
+    wanted: Sequence[str] = _COMPARED if has_second else _IN_BREAKDOWNS
     if any("label_accuracy" in cell.figures for cell in part.cells):
         wanted = _COMPARED_LABELS if has_second else _IN_LABEL_BREAKDOWNS
     names = [name for name in wanted if any(name in cell.figures for cell in part.cells)]

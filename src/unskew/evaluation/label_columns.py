@@ -68,7 +68,7 @@ def read_label_case(
     reasons = [("have no truth", ~known_n)]
     for own, name in zip(answers, names, strict=True):
         assert own.probability is not None
-        lacking_n = np.isnan(own.probability).any(axis=1)
+        lacking_n = np.asarray(np.isnan(own.probability).any(axis=1))
         reasons.append((f"have no {name.replace('predictions', 'prediction', 1)}", lacking_n))
     usable_n = ~np.any([lacking_n for _, lacking_n in reasons], axis=0)
     by_model = [
@@ -144,7 +144,7 @@ def _read_indicators(
             id=table.index[row],
             value=float(value_nm[row, m]),
         )
-    return value_nm == 1.0, ~np.isnan(value_nm).any(axis=1)
+    return value_nm == 1.0, np.asarray(~np.isnan(value_nm).any(axis=1))
 
 
 def _as_numbers(column: pd.Series[Any]) -> pd.Series[Any]:

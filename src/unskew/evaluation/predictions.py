@@ -41,8 +41,10 @@ if TYPE_CHECKING:
 # A table of predictions, or its file.
 Predictions: TypeAlias = "pd.DataFrame | str | PathLike[str]"
 # The metrics that `repr` of an evaluation shows, where they exist.
-_SHOWN_FIRST = ("accuracy", "balanced_accuracy", "auroc", "mae", "rmse", "r2")
-_SHOWN_FIRST += ("subset_accuracy", "macro_auroc", "macro_average_precision", "worst_label")
+_SHOWN_FIRST = (
+    *("accuracy", "balanced_accuracy", "auroc", "mae", "rmse", "r2"),
+    *("subset_accuracy", "macro_auroc", "macro_average_precision", "worst_label"),
+)
 
 
 @dataclass(frozen=True)
