@@ -228,21 +228,23 @@ def _print_breakdown(console: Console, part: Breakdown, models: Sequence[str]) -
     """Print the cells of a column; of two ``models``, also their difference."""
     has_second = len(models) == 2
     wanted: Sequence[str] = _COMPARED if has_second else _IN_BREAKDOWNS
-    if any("label_accuracy" in cell.figures for cell in part.cells):
+    column = _CLASS_NAMES.get(part.column, part.column)
+    of_labels = any("label_accuracy" in cell.figures for cell in part.cells)
+    if of_labels:
         wanted = _COMPARED_LABELS if has_second else _IN_LABEL_BREAKDOWNS
+        column = "label" if column == "class" else column
     names = [name for name in wanted if any(name in cell.figures for cell in part.cells)]
     heads = [METRICS[name][0] for name in names]
     heads += [f"{models[1]} − {models[0]}"] * len(names) if has_second else []
     if part.cells:
         print_table(
             console,
-            f"By {visible(_CLASS_NAMES.get(part.column, part.column))}",
-            (_CLASS_NAMES.get(part.column, part.column), "images", "weight", "effective", *heads),
+            f"By {visible(column)}",
+            (column, "images", "weight", "effective", *heads),
             [_cell_row(cell, names) for cell in part.cells],
         )
     if part.worst is not None and not has_second:
-        is_share = not any("label_accuracy" in cell.figures for cell in part.cells)
-        worst = f"{visible(part.worst.where)}, {_with_interval(part.worst, is_share)}"
+        worst = f"{visible(part.worst.where)}, {_with_interval(part.worst, not of_labels)}"
         print_paragraph(console, f"Worst: {worst}.\n")
     if part.withheld:
         print_paragraph(
