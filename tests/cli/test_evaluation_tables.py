@@ -9,6 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
+from evaluation.judging import judge, make_sets
 from unskew.cli.evaluation_tables import print_evaluation
 from unskew.evaluation.cells import Cell
 from unskew.evaluation.matching import Coverage
@@ -152,3 +153,18 @@ def test_sources_that_disagree_are_shown_one_by_one() -> None:
     two = _lines(_compared(True, new_source=None, without=()))
     assert "a source like none of these cannot say" in two
     assert any("quote each source by itself" in line for line in two)
+
+
+def test_labels_are_shown_as_labels_and_the_worst_as_an_area() -> None:
+    table, predictions, _ = make_sets(labels=("[red]cat", "dog"))
+    evaluation = judge(table, predictions, replicates=20)
+    console = Console(file=StringIO(), width=160)
+    print_evaluation(console, evaluation, None)
+    assert isinstance(console.file, StringIO)
+    shown = console.file.getvalue()
+    assert shown.startswith("Multi-label")
+    assert "By label" in shown
+    worst = evaluation.breakdown("label").worst
+    assert worst is not None
+    assert f"Worst: {worst.where}, {worst.value:.3f} (" in shown
+    assert "[red]cat" in shown

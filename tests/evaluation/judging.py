@@ -45,6 +45,29 @@ def make_case(
     return table, predictions
 
 
+def make_sets(
+    n: int = 240, labels: tuple[str, ...] = ("cat", "dog", "owl"), seed: int = 0
+) -> tuple[pd.DataFrame, pd.DataFrame, Any]:
+    """(weights, predictions, (n, M) truth): scores that know a little, with ties."""
+    rng = np.random.default_rng(seed)
+    present = rng.random((n, len(labels))) < np.linspace(0.2, 0.6, len(labels))
+    score = 1 / (1 + np.exp(-rng.normal(0, 1, present.shape) - 1.5 * present + 0.8))
+    score = np.round(score, 2)
+    id = [f"{at}.jpg" for at in range(n)]
+    lists = np.empty(n, dtype=object)
+    lists[:] = [[labels[m] for m in np.flatnonzero(row)] for row in present]
+    table = pd.DataFrame(
+        {
+            "id": id,
+            "source": rng.choice(["north", "south"], n),
+            "label": lists,
+            "sample_weight": rng.exponential(1.0, n),
+        }
+    )
+    scores = pd.DataFrame(score, columns=[f"score_{name}" for name in labels])
+    return table, pd.concat([pd.DataFrame({"id": id}), scores], axis=1), present
+
+
 def judge(table: pd.DataFrame, predictions: pd.DataFrame, **options: Any) -> Evaluation:
     return evaluate_predictions(table, predictions, **({"replicates": 0} | options))
 

@@ -74,8 +74,10 @@ def test_classes_that_do_not_match(table: pd.DataFrame, predictions: pd.DataFram
     with refused(DataError, columns=["id", "predicted"]):
         judge(table, predictions.rename(columns={"prediction": "predicted"}))
     lists = pd.Series([["cat", "dog"]] * N, dtype=object)
-    with refused(DataError, column="label"):
+    with refused(DataError, columns=["score_cat", "score_dog"]):
         judge(table.assign(label=lists), predictions)
+    with refused(DataError, column="label"):
+        judge(table.drop(columns="label"), predictions.assign(y=lists))
 
 
 def test_scores_that_are_no_probabilities(table: pd.DataFrame, predictions: pd.DataFrame) -> None:

@@ -36,6 +36,17 @@ METRICS = {
     "auroc": ("AUROC", False),
     "sensitivity": ("sensitivity", True),
     "specificity": ("specificity", True),
+    "subset_accuracy": ("all labels right", True),
+    "label_accuracy": ("label accuracy", True),
+    "macro_auroc": ("AUROC, mean of labels", False),
+    "worst_label": ("worst label's AUROC", False),
+    "micro_auroc": ("AUROC, labels pooled", False),
+    "average_precision": ("average precision", False),
+    "macro_average_precision": ("average precision, mean of labels", False),
+    "micro_average_precision": ("average precision, labels pooled", False),
+    "f1": ("F1", False),
+    "macro_f1": ("F1, mean of labels", False),
+    "micro_f1": ("F1, labels pooled", False),
     "log_loss": ("log-loss", False),
     "calibration_error": ("calibration error", True),
     "mae": ("mean absolute error", False),
@@ -44,8 +55,10 @@ METRICS = {
 }
 # Of these, the ones that a breakdown has room for; with two models there is less.
 _IN_BREAKDOWNS = ("accuracy", "auroc", "sensitivity", "specificity", "mae", "r2")
+_IN_LABEL_BREAKDOWNS = ("subset_accuracy", "macro_auroc", "auroc", "average_precision", "f1")
 _COMPARED = ("accuracy", "mae")
-_ARM_METRICS = ("accuracy", "worst_class")
+_COMPARED_LABELS = ("auroc", "macro_auroc")
+_ARM_METRICS = ("accuracy", "worst_class", "subset_accuracy", "macro_auroc", "worst_label")
 _CLASS_NAMES = {"y": "class", "label": "class"}
 
 
@@ -214,19 +227,24 @@ def _ends(interval: tuple[float, float], share: bool) -> str:
 def _print_breakdown(console: Console, part: Breakdown, models: Sequence[str]) -> None:
     """Print the cells of a column; of two ``models``, also their difference."""
     has_second = len(models) == 2
-    wanted = _COMPARED if has_second else _IN_BREAKDOWNS
+    wanted: Sequence[str] = _COMPARED if has_second else _IN_BREAKDOWNS
+    column = _CLASS_NAMES.get(part.column, part.column)
+    of_labels = any("label_accuracy" in cell.figures for cell in part.cells)
+    if of_labels:
+        wanted = _COMPARED_LABELS if has_second else _IN_LABEL_BREAKDOWNS
+        column = "label" if column == "class" else column
     names = [name for name in wanted if any(name in cell.figures for cell in part.cells)]
     heads = [METRICS[name][0] for name in names]
     heads += [f"{models[1]} − {models[0]}"] * len(names) if has_second else []
     if part.cells:
         print_table(
             console,
-            f"By {visible(_CLASS_NAMES.get(part.column, part.column))}",
-            (_CLASS_NAMES.get(part.column, part.column), "images", "weight", "effective", *heads),
+            f"By {visible(column)}",
+            (column, "images", "weight", "effective", *heads),
             [_cell_row(cell, names) for cell in part.cells],
         )
     if part.worst is not None and not has_second:
-        worst = f"{visible(part.worst.where)}, {_with_interval(part.worst, True)}"
+        worst = f"{visible(part.worst.where)}, {_with_interval(part.worst, not of_labels)}"
         print_paragraph(console, f"Worst: {worst}.\n")
     if part.withheld:
         print_paragraph(

@@ -126,8 +126,9 @@ def check_single(truth: pd.Series[Any]) -> None:
     """Raise an error if images have several classes."""
     if any(is_list(value) for value in truth.tolist()):
         raise DataError(
-            "images have several labels each, and none is the class to be predicted. Judge one "
-            "label at a time: a column y of 0 and 1 in the predictions, and --truth y.",
+            "images have several labels each, and none is the class to be predicted. Judge all "
+            "labels: columns score_<label> and y_<label> of 0 and 1 in the predictions, and no "
+            "column y; or one label: a column y of 0 and 1, and --truth y.",
             column="label",
         )
 

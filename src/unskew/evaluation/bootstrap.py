@@ -8,15 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
+from unskew.evaluation.metric_families import Metrics, figures_of_data, join_replicates
 from unskew.evaluation.metric_value import MetricValue
-from unskew.evaluation.metrics import (
-    EXTREMES,
-    FEW_EFFECTIVE,
-    SHARES,
-    Metrics,
-    figures_of_data,
-    join_replicates,
-)
+from unskew.evaluation.metrics import EXTREMES, FEW_EFFECTIVE, SHARES
 from unskew.evaluation.training_noise import NOISE_REPLICATES, TrainingNoise, measure_noise
 from unskew.records import Codes, Floats, Ints
 from unskew.weigh.bootstrap import draw_counts
@@ -200,7 +194,7 @@ def describe_cells(
             figures[name] = replace(
                 figure,
                 unweighted=_number(plain[name][c]) if name in plain else None,
-                where=worst[c] if name == "worst_class" else None,
+                where=worst[c] if name in ("worst_class", "worst_label") else None,
             )
         cells.append(_with_one_interval(figures, metrics))
     return cells

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from unskew.evaluation.bootstrap import (
     draw_models,
     plan_drawing,
 )
+from unskew.evaluation.metric_families import Metrics, make_metrics
 from unskew.evaluation.metric_value import MetricValue
 from unskew.evaluation.metrics import (
     BY_CLASS,
@@ -27,7 +28,6 @@ from unskew.evaluation.metrics import (
     Answers,
     Cells,
     Truth,
-    make_metrics,
 )
 from unskew.evaluation.subgroups import View, small_classes
 from unskew.records import Floats, Ints
@@ -116,8 +116,15 @@ def _with_worst(cell: Cell, worst: MetricValue) -> Cell:
 class CellJudge:
     """Metrics of the models in the cells of a view, and what to know about them."""
 
-    def __init__(self, images: JudgedImages, drawing: Drawing, private: bool) -> None:
+    def __init__(
+        self,
+        images: JudgedImages,
+        drawing: Drawing,
+        private: bool,
+        metrics: Callable[..., Metrics] = make_metrics,
+    ) -> None:
         self.images, self.drawing, self.private = images, drawing, private
+        self.metrics = metrics
         self.unranked: list[str] = []
 
     def judge(self, views: Sequence[View]) -> list[tuple[tuple[Cell, ...], MetricValue | None]]:
@@ -130,7 +137,7 @@ class CellJudge:
         answers = [[one.take(kept) for one in model] for model in images.answers]
         # One list of metrics, of every view and model, because one loop draws for all of them.
         metrics = [
-            make_metrics(self._inside(view), truth, model)
+            self.metrics(self.inside(view), truth, model)
             for view in views
             if view.levels
             for model in answers
@@ -155,7 +162,7 @@ class CellJudge:
             _with_worst(cell, shown) if at == c else cell for at, cell in enumerate(cells)
         ), shown
 
-    def _inside(self, view: View) -> Cells:
+    def inside(self, view: View) -> Cells:
         kept, drawing = self.images.kept, self.drawing
         return Cells(
             view.code[kept],
@@ -168,7 +175,7 @@ class CellJudge:
     def _cells(self, view: View, models: Sequence[DrawnModel]) -> tuple[Cell, ...]:
         images, level, n = self.images, self.drawing.level, self.images.weight.size
         plain = Cells(view.code, len(view.levels), np.arange(n), n, np.ones(n))
-        unweighted = [make_metrics(plain, images.truth, model) for model in images.answers]
+        unweighted = [self.metrics(plain, images.truth, model) for model in images.answers]
         if any(not model.metrics.can_rank(self.drawing.replicates) for model in models):
             self.unranked.append(view.name)
         figures = [
@@ -183,7 +190,7 @@ class CellJudge:
             else np.zeros(len(view.levels), dtype=np.bool_)
         )
         cells = []
-        for c, cell in enumerate(self._sizes(view, models[0].metrics.cells)):
+        for c, cell in enumerate(self.count_cells(view, models[0].metrics.cells)):
             shown = [
                 None if part is None else self._shown(part[c], bool(small_c[c]))
                 for part in (figures[0], second, gaps)
@@ -199,7 +206,7 @@ class CellJudge:
             )
         return tuple(cells)
 
-    def _sizes(self, view: View, inside: Cells) -> list[Cell]:
+    def count_cells(self, view: View, inside: Cells) -> list[Cell]:
         """Count the images, groups and weight of the cells; their figures come later."""
         images, n_cells = self.images, inside.size
         count_c = count_units(None, view.code, n_cells)

@@ -1,4 +1,7 @@
-"""The compiled loop behind AUROC of many replicates at once. Importing this loads Numba."""
+"""The compiled loops behind AUROC and average precision of many replicates at once.
+
+Importing this loads Numba.
+"""
 
 from __future__ import annotations
 
@@ -63,3 +66,43 @@ def sum_areas(
                     negative_t[b] = 0.0
             before = tied
         area_cb[c], positive_cb[c], negative_cb[c] = area_b, above_b, below_b
+
+
+@compiled
+def sum_precisions(
+    count_mb: Floats,
+    unit_s: Ints,
+    weight_s: Floats,
+    positive_s: npt.NDArray[np.bool_],
+    tied_s: npt.NDArray[np.bool_],
+    start_c: Ints,
+    sum_cb: Floats,
+    positive_cb: Floats,
+) -> None:
+    """Sum the precision at the score of every positive image, in every cell and replicate.
+
+    Finds Σ_{i positive} v_i P_i and Σ_i v_i, with P_i the share of positives among the images that
+    score at least as high as i. Entries are sorted as for `sum_areas`.
+    """
+    n_replicates = count_mb.shape[1]
+    sum_b, above_b, all_b, positive_t = np.zeros((4, n_replicates))
+    for c in range(start_c.size - 1):
+        sum_b[:], above_b[:], all_b[:], positive_t[:] = 0.0, 0.0, 0.0, 0.0
+        has_positive = False
+        for s in range(start_c[c + 1] - 1, start_c[c] - 1, -1):
+            weight, count_b = weight_s[s], count_mb[unit_s[s]]
+            for b in range(n_replicates):
+                all_b[b] += weight * count_b[b]
+            if positive_s[s]:
+                has_positive = True
+                for b in range(n_replicates):
+                    positive_t[b] += weight * count_b[b]
+            is_last = s == start_c[c] or not tied_s[s - 1]
+            if is_last and has_positive:
+                for b in range(n_replicates):
+                    above_b[b] += positive_t[b]
+                    if positive_t[b] > 0.0:
+                        sum_b[b] += positive_t[b] * above_b[b] / all_b[b]
+                    positive_t[b] = 0.0
+                has_positive = False
+        sum_cb[c], positive_cb[c] = sum_b, above_b

@@ -7,7 +7,7 @@ one sparse product gives them for all cells and replicates; AUROC sorts once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,18 +21,29 @@ from unskew.records import Floats, Ints
 FEW_EFFECTIVE = 30.0
 # Bins of the confidence, of equal width (Guo et al. 2017).
 CALIBRATION_BINS = 15
-SHARES = ("accuracy", "balanced_accuracy", "worst_class", "auroc", "sensitivity", "specificity")
+_OF_CLASSES = (
+    "accuracy",
+    "balanced_accuracy",
+    "worst_class",
+    "auroc",
+    "sensitivity",
+    "specificity",
+)
+# What tells the labels of images with several apart: of one label, and over all of them.
+OF_LABEL = ("auroc", "average_precision", "f1")
+OVER_LABELS = (*(f"{m}_{name}" for name in OF_LABEL for m in ("macro", "micro")), "worst_label")
+SHARES = (*_OF_CLASSES, "subset_accuracy", "label_accuracy", *OF_LABEL[1:], *OVER_LABELS)
 # What tells classes apart, and does not exist where all images are of one class.
-BY_CLASS = ("balanced_accuracy", "worst_class", "auroc", "sensitivity", "specificity")
+BY_CLASS = (*_OF_CLASSES[1:], *OF_LABEL[1:], *OVER_LABELS)
 # Extremes or absolute values: replicates are on one side of the estimate, and are moved back by
 # their mean excess.
-EXTREMES = ("worst_class", "calibration_error")
-CLASSIFICATION = (*SHARES, "log_loss", "calibration_error")
+EXTREMES = ("worst_class", "worst_label", "calibration_error")
+CLASSIFICATION = (*_OF_CLASSES, "log_loss", "calibration_error")
 REGRESSION = ("mae", "rmse", "r2")
 # Images × classes × replicates beyond which AUROC has no interval: several seconds. To sort costs
 # as much as so many replicates.
-_MOST_RANKED = 2**32
-_SORTING = 80
+MOST_RANKED = 2**32
+SORTING = 80
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +53,8 @@ class Answers:
     Attributes
     ----------
     predicted : (n,) code of the predicted class, −1 for a class that is none of the truth's; for
-        regression None.
-    probability : (n, K) of each class.
+        regression None. Of several labels (n, M) booleans.
+    probability : (n, K) of each class; of several labels (n, M), each by itself.
     score : (n,) score of the positive class, on any scale: what AUROC of two classes needs.
     value : (n,) the predicted number of a regression.
     """
@@ -65,16 +76,18 @@ class Truth:
 
     Attributes
     ----------
-    classes : names of the K classes; () for regression.
-    code : (n,) class of every image; None for regression.
+    classes : names of the K classes, or of the M labels; () for regression.
+    code : (n,) class of every image; None for regression and for several labels.
     value : (n,) the number to be predicted; None for classification.
     positive : the class whose recall is the sensitivity; None unless there are two classes.
+    present : (n, M) the labels that every image has; None where it has one class.
     """
 
     classes: tuple[str, ...] = ()
     code: Ints | None = field(repr=False, default=None)
     value: Floats | None = field(repr=False, default=None)
     positive: int | None = None
+    present: npt.NDArray[np.bool_] | None = field(repr=False, default=None)
 
     @property
     def positive_class(self) -> str | None:
@@ -85,7 +98,8 @@ class Truth:
         """Take the truth of some of the images."""
         code = None if self.code is None else self.code[rows]
         value = None if self.value is None else self.value[rows]
-        return Truth(self.classes, code, value, self.positive)
+        present = None if self.present is None else self.present[rows]
+        return Truth(self.classes, code, value, self.positive, present)
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,8 +248,8 @@ class ClassMetrics:
             len(self.ranked_classes)
             * len(self.answers)
             * self.cells.code.size
-            * (n_replicates + _SORTING)
-            <= _MOST_RANKED
+            * (n_replicates + SORTING)
+            <= MOST_RANKED
         )
 
     def figures(self, count_mb: Floats, ranked: bool = True) -> dict[str, Floats]:
@@ -425,23 +439,3 @@ class NumberMetrics:
     def effective(self) -> dict[str, Floats]:
         """Count the effective units of every cell, {metric: (C,)}."""
         return dict.fromkeys(REGRESSION, self.cells.effective(self.cells.code, self.cells.size))
-
-
-Metrics = ClassMetrics | NumberMetrics
-
-
-def make_metrics(cells: Cells, truth: Truth, answers: Sequence[Answers]) -> Metrics:
-    """Make the metrics of a classifier or a regression: the truth has classes or numbers."""
-    kind = NumberMetrics if truth.code is None else ClassMetrics
-    return kind(cells, truth, answers)
-
-
-def figures_of_data(metrics: Metrics) -> dict[str, Floats]:
-    """Compute {metric: (C,)} on the images themselves: every unit counts once."""
-    figures = metrics.figures(np.ones((metrics.cells.n_units, 1)), metrics.can_rank(0))
-    return {name: value_cb[:, 0] for name, value_cb in figures.items()}
-
-
-def join_replicates(blocks: Sequence[Mapping[str, Floats]]) -> dict[str, Floats]:
-    """Join blocks of replicates: {metric: (C, B)}."""
-    return {name: np.concatenate([block[name] for block in blocks], axis=1) for name in blocks[0]}

@@ -12,6 +12,8 @@ import numpy as np
 from unskew.errors import ConfigError, first_few
 from unskew.evaluation.cells import Cell, CellJudge, JudgedImages
 from unskew.evaluation.columns import Case, read_case
+from unskew.evaluation.label_breakdown import judge_labels, withhold_labels
+from unskew.evaluation.label_columns import has_label_sets, read_label_case
 from unskew.evaluation.matching import (
     Coverage,
     Judged,
@@ -39,7 +41,10 @@ if TYPE_CHECKING:
 # A table of predictions, or its file.
 Predictions: TypeAlias = "pd.DataFrame | str | PathLike[str]"
 # The metrics that `repr` of an evaluation shows, where they exist.
-_SHOWN_FIRST = ("accuracy", "balanced_accuracy", "auroc", "mae", "rmse", "r2")
+_SHOWN_FIRST = (
+    *("accuracy", "balanced_accuracy", "auroc", "mae", "rmse", "r2"),
+    *("subset_accuracy", "macro_auroc", "macro_average_precision", "worst_label"),
+)
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ class Breakdown:
 
     ``worst`` is the smallest accuracy of the (first) model among the cells, ``worst.where`` the
     name of that cell; cells that rest on few images (``few``) are skipped if there are two others.
-    None for a regression, or with one cell only.
+    None for a regression, or with one cell only. By label it is the smallest AUROC.
     """
 
     column: str
@@ -63,8 +68,9 @@ class Evaluation:
 
     Attributes
     ----------
-    task : "classification" or "regression".
-    classes, positive : names of the classes; of two, the one whose recall is the sensitivity.
+    task : "classification", "regression" or "multi-label".
+    classes, positive : names of the classes (labels); of two classes, the one whose recall is the
+        sensitivity.
     truth : "y" of the predictions or "label" of the weights.
     split : which images were judged.
     coverage : how many of them, and what did not match.
@@ -196,7 +202,9 @@ def evaluate_predictions(
         (or weight), and source, label, group, split.
     predictions : table or file: id; y (the truth, where the weights have no label); prediction, and
         scores if there are any: score (of the positive class of two) or score_<class> of each
-        class. A second model: prediction_b, score_b, score_b_<class>. A list of such tables are
+        class. A second model: prediction_b, score_b, score_b_<class>. Where images have any number
+        of labels: score_<label>, the probability of each, and y_<label> of 0 and 1 where the
+        weights have no lists of labels; a second model has its own table. A list of such tables are
         trainings of one model with several seeds: the figures are means over them, and intervals
         count training noise (`unskew.evaluation.training_noise` has the equation).
     second : the second model in a table or file of its own, with the columns of the first; of
@@ -239,18 +247,33 @@ def evaluate_predictions(
         align_predictions(table, judged, one, allow_extra=allow_extra, name=title)
         for one, title in zip(tables, titles, strict=True)
     ]
-    case = read_case(judged, table, aligned, titles, trainings, truth, regression, positive)
+    has_sets = has_label_sets(judged, aligned, truth)
+    if has_sets and target_predictions is not None:
+        raise ConfigError(
+            "target_predictions are for models that predict one class; these images have any "
+            "number of labels. Leave them out, or judge one label at a time.",
+            option="target_predictions",
+        )
+    read = read_label_case if has_sets else read_case
+    case = read(judged, table, aligned, titles, trainings, truth, regression, positive)
     coverage = cover(table, judged, tables, case.usable, case.reasons, allow_missing)
     columns = [judged.frame, *aligned]
     if attributes is not None:
         columns.insert(1, attributes_of(judged, attributes))
     images = _judged_images(judged, case, columns)
     views, notes = make_views(columns, case.origin, images.truth, by, bins or {}, case.usable)
+    withheld = 0
     if private:
         images.check_private()
+        images, withheld = withhold_labels(images) if has_sets else (images, 0)
         views, coverage = withhold_cells(views, images.group), coverage.withheld()
     judge = CellJudge(images, images.plan_drawing(replicates, seed, level), private)
     overall, breakdowns = _judge_views(judge, views)
+    if has_sets:
+        worst = overall.figures.get("worst_label")
+        labels = Breakdown(case.origin, judge_labels(judge, case.origin, worst), withheld, worst)
+        at = sum(part.column == "source" for part in breakdowns)
+        breakdowns = (*breakdowns[:at], labels, *breakdowns[at:])
     compared: Mapping[str, Estimate] = {}
     if memberships is not None:
         own = take_memberships(memberships, judged.key[case.usable])
@@ -259,7 +282,7 @@ def evaluate_predictions(
     if target_predictions is not None:
         augmented = augment_figures(table, images, target_predictions, level)
     return Evaluation(
-        task="regression" if case.truth.code is None else "classification",
+        task=_task(case),
         classes=_shown_classes(case, breakdowns) if private else case.truth.classes,
         positive=case.truth.positive_class,
         truth=case.origin,
@@ -271,12 +294,24 @@ def evaluate_predictions(
         replicates=replicates,
         seed=seed,
         private=private,
-        notes=(*judged.notes, *case.notes, *coverage.notes(), *notes, *judge.notes()),
+        notes=(
+            *judged.notes,
+            *([] if private and has_sets else case.notes),
+            *coverage.notes(),
+            *notes,
+            *judge.notes(),
+        ),
         augmented=augmented,
         compared=compared,
         models=tuple(names or ("first", "second"))[: len(case.answers)],
         trainings=trainings,
     )
+
+
+def _task(case: Case) -> str:
+    if case.truth.present is not None:
+        return "multi-label"
+    return "regression" if case.truth.code is None else "classification"
 
 
 def _trainings(predictions: Predictions | Sequence[Predictions]) -> list[Predictions]:

@@ -18,6 +18,7 @@ from unskew.evaluation.bootstrap import Sampled
 from unskew.evaluation.cells import JudgedImages
 from unskew.evaluation.metric_value import MetricValue
 from unskew.evaluation.metrics import Answers, Truth
+from unskew.evaluation.multi_label import ask_each_label
 from unskew.evaluation.target_images import find_losses
 from unskew.records import Estimate, Floats, Ints
 from unskew.records.levels import level_text
@@ -58,7 +59,7 @@ def compare_metrics(
     level: float,
     private: bool,
 ) -> dict[str, Estimate]:
-    """Compare the sources on accuracy and log-loss, or on the mean absolute error.
+    """Compare the sources on (subset) accuracy and log-loss, or on the mean absolute error.
 
     ``memberships`` has the rows of ``images``; ``figures`` are the metrics over all of them, of the
     (first) model. One without an interval is not compared.
@@ -104,6 +105,16 @@ def _means_of_trainings(images: JudgedImages, kept: Ints) -> dict[str, Floats]:
 
 def _means(truth: Truth, answers: Answers) -> dict[str, Floats]:
     """Return the (n,) values whose means are metrics."""
+    if truth.present is not None:
+        (asked, (answered,)) = ask_each_label(truth, [answers])
+        assert asked.code is not None
+        assert answered.probability is not None
+        loss_n = find_losses(answered.probability, asked.code).reshape(truth.present.shape)
+        all_right_n = np.all(answers.predicted == truth.present, axis=1)
+        return {
+            "subset_accuracy": np.asarray(all_right_n, dtype=np.float64),
+            "log_loss": np.asarray(loss_n.mean(axis=1)),
+        }
     if truth.code is None:
         assert truth.value is not None
         assert answers.value is not None

@@ -267,6 +267,12 @@ def small_classes(view: View, truth: Truth, group_n: Ints | None) -> npt.NDArray
 
     Figures that distinguish classes would identify them.
     """
+    if truth.present is not None:
+        parts = [
+            small_classes(view, Truth(("", ""), present_n.astype(np.int64)), group_n)
+            for present_n in truth.present.T
+        ]
+        return np.asarray(np.any(parts, axis=0))
     if truth.code is None:
         return np.zeros(len(view.levels), dtype=np.bool_)
     n_classes = len(truth.classes)

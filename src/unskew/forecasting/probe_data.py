@@ -129,8 +129,10 @@ def read_classes(pool: Pool, least: int = 2) -> tuple[tuple[str, ...], Ints]:
     column = pool.frame["label"]
     if holds_lists(column):
         raise DataError(
-            "images have several labels each (lists), and accuracy needs one. Take one label at a "
-            "time, as present or absent.",
+            "images have several labels each (lists), and `unskew train` and `unskew forecast` "
+            "take one class for each image. Take one label at a time, as present or absent; or "
+            "learn all labels with unskew.learn.tune_label_probes, or with your own code and these "
+            "weights, and judge them with `unskew evaluate OUT --predictions`.",
             column="label",
         )
     levels, code_n = text_levels(column, "label")

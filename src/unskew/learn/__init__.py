@@ -13,6 +13,7 @@
 - ``density_ratio``: the density ratio of target and pool from a classifier that tells their
   images apart.
 - ``dial``: `turn_dial`: how much of a class's weight moves into its logit.
+- ``label_probes``: `tune_label_probes`: images with any number of labels, a probe for each label.
 - ``last_layer``: the last linear layer of a network: found, and refitted on what the rest makes
   of images.
 - ``logit_calibration``: logits made to hold on the target: one temperature, and a bias for every
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from unskew.learn.baselines import BASELINES, make_baseline, make_baselines
     from unskew.learn.batch_norm import update_batch_norm
     from unskew.learn.dial import turn_dial
+    from unskew.learn.label_probes import LabelProbes, tune_label_probes
     from unskew.learn.loss import WeightedLoss
     from unskew.learn.presets import PRESETS, WAYS, TrainSettings, settings_of
     from unskew.learn.probe import Probe, fit_probe, scale_features
@@ -81,6 +83,7 @@ __all__ = [
     "AdjustedClassifier",
     "Baseline",
     "Baselines",
+    "LabelProbes",
     "Probe",
     "Recipe",
     "TrainSettings",
@@ -96,6 +99,7 @@ __all__ = [
     "scale_features",
     "settings_of",
     "train_model",
+    "tune_label_probes",
     "tune_probe",
     "turn_dial",
     "update_batch_norm",
@@ -108,6 +112,7 @@ _HOME = {
     "BASELINES": "baselines",
     "Baseline": "baseline_record",
     "Baselines": "baseline_record",
+    "LabelProbes": "label_probes",
     "PRESETS": "presets",
     "Probe": "probe",
     "Recipe": "recipes",
@@ -125,6 +130,7 @@ _HOME = {
     "scale_features": "probe",
     "settings_of": "presets",
     "train_model": "train",
+    "tune_label_probes": "label_probes",
     "tune_probe": "probe_grid",
     "turn_dial": "dial",
     "update_batch_norm": "batch_norm",
