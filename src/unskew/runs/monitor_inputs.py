@@ -67,7 +67,8 @@ def read_run_settings(out: Path, allow_code: Collection[str] = ()) -> RunConfig:
     except InvalidConfigError:
         config = read_config(out / CONFIGURATION, folder=out, check_paths=False, allow_code=None)
     refuse_code(resolved(config), allow_code, [out, config.folder])
-    return config
+    # Of several targets the main one, whose weights are in weights.parquet.
+    return config.for_target()
 
 
 def read_solved_pool(out: Path) -> tuple[Pool, pd.DataFrame]:
