@@ -273,11 +273,11 @@ def network_section(records: Mapping[Key, Record]) -> str:
         "",
         "The preset `fast` of `unskew.learn.train_model`, on nine tenths of each draw (the others "
         "choose the epoch and calibrate `auto`): accuracy on the test images, the worst class's in "
-        "brackets, the calibration error after the slash. `naive`'s is the base of every gain. Where "
-        "only shares of classes differ, `logit` is the logit-adjusted loss of Menon et al. (2021), "
-        "and `logit_adjustment` shifts the logits after training; both lose here, with few epochs "
-        "and smoothed labels. `classifier_retraining` is the decoupled training of Kang et al. "
-        "(2020).",
+        "brackets, the calibration error after the slash. `naive`'s is the base of every gain. "
+        "Where only shares of classes differ, `logit` is the logit-adjusted loss of Menon et al. "
+        "(2021), and `logit_adjustment` shifts the logits after training; both lose here, with few "
+        "epochs and smoothed labels. `classifier_retraining` is the decoupled training of Kang "
+        "et al. (2020).",
         "",
         "`python benchmarks/learning.py --data FOLDER --part network`",
         "",

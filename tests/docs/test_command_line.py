@@ -88,7 +88,7 @@ def test_every_format_of_export_is_named() -> None:
 
 
 def test_the_exit_codes_are_those_of_the_program() -> None:
-    from unskew.cli import error_messages
+    from unskew.cli import error_messages, stop_signal
 
     codes = {
         error_messages.DONE,
@@ -96,7 +96,8 @@ def test_the_exit_codes_are_those_of_the_program() -> None:
         error_messages.WRONG_CALL,
         error_messages.NOT_IDENTIFIABLE,
         error_messages.UNUSABLE,
-        error_messages.STOPPED,
+        stop_signal.STOPPED,
+        stop_signal.TERMINATED,
     }
     assert {
         int(code) for code in re.findall(r"^\| (\d+) \|", _common(), flags=re.MULTILINE)

@@ -36,7 +36,10 @@ def test_drift_is_found_dated_and_written_down(solved: Path, tmp_path: Path) -> 
     shade = next(one for one in south.variables if one.variable == "shade")
     assert shade.since in ("2026-03-04", "2026-03-05", "2026-03-06")
     assert abs(shade.change.difference) == pytest.approx(0.55, abs=4 * shade.change.stderr)
-    assert {path.name for path in (tmp_path / "s").iterdir()} == {IMAGES, PAGE, RECORD, STATE}
+    assert {path.name for path in (tmp_path / "s").iterdir()} == {
+        *(IMAGES, PAGE, RECORD, STATE),
+        "files.json",
+    }
     assert json.loads((tmp_path / "s" / RECORD).read_text())["drifted"] is True
 
 

@@ -97,7 +97,7 @@ def test_other_images_are_judged_by_every_arm_and_seed(seeded: Path, capsys: Cap
     path = seeded / "out" / "training.json"
     record = path.read_text()
     path.write_text(json.dumps(json.loads(record) | {"unlearned": ["disc"]}))
-    assert run_command([*judge, "--json"]) == 0
+    assert run_command([*judge, "--json", "--force"]) == 0
     notes = json.loads(capsys.readouterr().out)["notes"]
     assert any(
         "40 of 60 images are of classes that train had no image of" in note for note in notes

@@ -12,12 +12,13 @@ from PIL import Image
 from training_runs import FEW, write_training_run
 from unskew.cli.app import run_command
 from unskew.config.run_config import read_config
-from unskew.training.inputs import image_side
+from unskew.training.pixels import image_side
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore::unskew.errors.UnskewWarning")
 
-TUNED = ["--preset", "finetune", "--model", "training_networks:pretrained_features", *FEW]
+ALLOWED = ["--allow-code", "training_networks"]
+TUNED = ["--preset", "finetune", "--model", "training_networks:pretrained_features", *FEW, *ALLOWED]
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,8 @@ def test_what_is_held_and_what_is_read_as_needed_train_the_same_model(folder, ca
     assert (read / "logs" / "metrics.csv").is_file()
     record = json.loads((folder / "memory-0" / "training.json").read_text())
     assert record["preprocessing"]["size"] == 16
-    assert run_command(["evaluate", str(folder / "memory-0"), str(folder / "day"), "--quiet"]) == 0
+    judge = ["evaluate", str(folder / "memory-0"), str(folder / "day"), "--quiet", *ALLOWED]
+    assert run_command(judge) == 0
 
 
 def test_options_reach_the_training(folder, capsys) -> None:
@@ -82,7 +84,7 @@ def test_options_reach_the_training(folder, capsys) -> None:
 
 def test_a_logger_that_is_not_installed_is_refused_before_the_weighing(folder, capsys) -> None:
     out = folder / "unlogged"
-    command = ["train", str(folder / "run.toml"), "-o", str(out), *TUNED, "--logger", "no_such.Log"]
+    command = ["train", str(folder / "run.toml"), "-o", str(out), *TUNED, "--logger", "no_such:Log"]
     assert run_command(command) == 2
     assert "no_such" in capsys.readouterr().err
     assert not out.exists()
@@ -94,7 +96,7 @@ def test_the_side_is_the_networks_and_at_most_128_on_a_processor(folder) -> None
     def side(learn: str) -> int:
         path = folder / "side.toml"
         path.write_text(text.replace("[learn]", f"[learn]\n{learn}"))
-        return image_side(read_config(path))
+        return image_side(read_config(path, allow_code=["training_networks"]))
 
     assert side("") == 32
     assert side('preset = "finetune"') == 128
