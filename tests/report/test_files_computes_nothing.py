@@ -23,6 +23,8 @@ PACKAGE = Path(unskew.__file__).parent
 _STATISTICS = ("bias/fit", "bias/likelihood", "bias/resemblance", "debiasing/", "solve/", "weigh/")
 # Sums over the weights, the memberships of known ω, and the door itself are none of these.
 _SUMS = {"bias/fitted.py", "weigh/effective_size.py", "solve/omega_rows.py", "weigh/methods.py"}
+# Its table of the distinct rows of ω, which galleries look up.
+_SUMS |= {"solve/profile_likelihood.py"}
 
 
 @contextmanager

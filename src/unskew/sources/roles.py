@@ -62,6 +62,8 @@ def unique_within(
     """
     import pandas as pd
 
+    if isinstance(ids, pd.Series):
+        ids = ids.infer_objects()  # one type of text, whatever was read
     if not pd.Series(ids).dropna().duplicated().any():
         return ids
     first: dict[Any, str] = {}
