@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 # Of the training images, what the last layer is refitted on.
 _HEAD_SHARE = 2 / 11
 # Of `auto`, which refits on all training images: the penalty, relative to the mean square of an
-# image's features. From 2e-4 to 6e-4 was best on two data sets of rare classes.
+# image's features. From 2e-4 to 6e-4 was best on two data sets of rare classes, whose tests
+# benchmarks/learning.py shows among fresh ones.
 _RIDGE_OF_ALL, _LEAST_RIDGE = 5e-4, 1e-6
 # One temperature needs fewer effective images than a choice: its standard error is then some 20%.
 _ENOUGH_FOR_SCALE = 50.0
