@@ -17,10 +17,9 @@ from unskew.report.page.svg import (
     Scale,
     axis_ticks,
     canvas,
-    join,
+    level_lines,
     stretch_lines,
     stretched,
-    tag,
 )
 from unskew.report.page.tables import (
     MISSING,
@@ -28,6 +27,7 @@ from unskew.report.page.tables import (
     TableCell,
     TableColumn,
     count_cell,
+    list_rows,
     name_cell,
     number_cell,
     share_cell,
@@ -108,12 +108,8 @@ def plot_evidence(stream: MonitoredStream, monitoring: Monitoring) -> Figure:
 
 def _powers(scale: Scale) -> Markup:
     """Draw horizontal lines at 1/1000, 1, 1000 …"""
-    lines = []
-    for power, text in ((-2, "0.01"), (0, "1"), (2, "100"), (4, "10⁴")):
-        y = _HEIGHT * (1 - scale.at(power))
-        lines.append(tag("line", x1="0%", x2="100%", y1=y, y2=y, class_="grid"))
-        lines.append(tag("text", text, x="0%", y=y - 3, class_="tick"))
-    return join(lines)
+    powers = ((-2, "0.01"), (0, "1"), (2, "100"), (4, "10⁴"))
+    return level_lines((_HEIGHT * (1 - scale.at(power)), text) for power, text in powers)
 
 
 def _look_ticks(looks: tuple[str, ...]) -> Markup:
@@ -170,32 +166,22 @@ def _change_row(one: VariableEvidence, monitoring: Monitoring) -> list[TableCell
 
 
 def _coverage_table(monitoring: Monitoring) -> PageTable:
-    rows = [
+    return list_rows(
+        "New units outside what the pool covers",
+        [(stream, stream.outside) for stream in monitoring.streams if stream.outside is not None],
+        ("Source", lambda pair: name_cell(stream_title(pair[0]))),
+        ("Old units", lambda pair: count_cell(pair[0].reference_units)),
+        ("New images", lambda pair: count_cell(pair[0].images)),
+        ("New units", lambda pair: count_cell(pair[0].units)),
+        ("Outside", lambda pair: count_cell(pair[1].outside)),
+        ("Share outside", lambda pair: share_cell(pair[1].share)),
         (
-            name_cell(stream_title(stream)),
-            count_cell(stream.reference_units),
-            count_cell(stream.images),
-            count_cell(stream.units),
-            count_cell(stream.outside.outside),
-            share_cell(stream.outside.share),
-            TableCell(
-                f"{show_share(stream.outside.low)} to {show_share(stream.outside.high)}",
-                stream.outside.high,
+            "95% interval, for all looks together",
+            lambda pair: TableCell(
+                f"{show_share(pair[1].low)} to {show_share(pair[1].high)}", pair[1].high
             ),
-        )
-        for stream in monitoring.streams
-        if stream.outside is not None
-    ]
-    columns: list[TableColumn | str] = [
-        TableColumn("Source", numeric=False),
-        "Old units",
-        "New images",
-        "New units",
-        "Outside",
-        "Share outside",
-        "95% interval, for all looks together",
-    ]
-    return table("New units outside what the pool covers", columns, rows)
+        ),
+    )
 
 
 def _unseen_table(monitoring: Monitoring) -> PageTable:

@@ -17,14 +17,14 @@ from unskew.report.page.svg import (
     canvas,
     draw_rows,
     grid_lines,
-    join,
-    mark,
+    interval_line,
+    level_lines,
     scale_of,
     share_ticks,
-    span_line,
     stretch_lines,
     stretched,
     tag,
+    value_mark,
 )
 from unskew.report.page.tables import (
     MISSING,
@@ -136,11 +136,8 @@ def plot_roc(record: Record) -> Figure:
         for roc, class_ in zip(known.values(), classes, strict=False)
     ]
     levels = Scale(0.0, top).ticks(4)
-    height = [16 + (_HEIGHT - 16) * (1 - level / top) for level in levels]
-    lines = join(
-        tag("line", x1="0%", x2="100%", y1=y, y2=y, class_="grid")
-        + tag("text", show_share(level), x="0%", y=y - 3, class_="tick")
-        for level, y in zip(levels, height, strict=True)
+    lines = level_lines(
+        (16 + (_HEIGHT - 16) * (1 - level / top), show_share(level)) for level in levels
     )
     ticks = scale.ticks()
     axis = tag(
@@ -225,11 +222,8 @@ def plot_subgroups(part: Record, at: int, rate: str) -> Figure:
 def _interval_mark(figure: Record, scale: Scale) -> Markup:
     if figure["value"] is None:
         return Markup("")
-    line = Markup("")
-    if figure["interval"] is not None:
-        low, high = figure["interval"]
-        line = span_line(scale.at(low), scale.at(high), 13, "interval of-debiased")
-    return line + mark("debiased", scale.at(figure["value"]), 13)
+    line = interval_line(figure["interval"], scale, "interval of-debiased")
+    return line + value_mark("debiased", figure["value"], scale)
 
 
 def _gaps(part: Record) -> PageTable | None:

@@ -21,6 +21,7 @@ from unskew.report.page.svg import (
     grid_lines,
     join,
     joined_marks,
+    level_lines,
     share_ticks,
     stretch_lines,
     stretched,
@@ -248,11 +249,9 @@ def _draw_lines(curve: Curve) -> Markup:
         )
         for k, values in enumerate(curve.omega.values())
     ]
-    levels = join(
-        tag("line", x1="0%", x2="100%", y1=y, y2=y, class_="grid")
-        + tag("text", show_number(value), x=0, y=y - 3, class_="tick halo")
-        for value in (0.5, 1.0)
-        for y in [14 + _HEIGHT * (1 - 0.95 * value)]
+    levels = level_lines(
+        ((14 + _HEIGHT * (1 - 0.95 * value), show_number(value)) for value in (0.5, 1.0)),
+        "tick halo",
     )
     axis = tag("svg", axis_ticks(scale, most=4), y=_HEIGHT + 14, width="100%", height=20)
     base = tag("line", x1="0%", x2="100%", y1=_HEIGHT + 14, y2=_HEIGHT + 14, class_="axis")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
@@ -10,23 +10,23 @@ from unskew.report.page.svg import (
     Figure,
     Key,
     Row,
-    Scale,
     draw_rows,
+    interval_line,
     joined_marks,
-    mark,
     scale_of,
-    span_line,
+    value_mark,
 )
 from unskew.report.page.tables import (
     MISSING,
     PageTable,
     TableCell,
-    TableColumn,
     count_cell,
+    list_rows,
     name_cell,
     share_cell,
     shorten,
     table,
+    words,
 )
 from unskew.report.summary.record import ForecastArm, ForecastClass, ForecastPanel, Number
 
@@ -77,23 +77,12 @@ def show_interval(interval: tuple[Number, Number], *, signed: bool = False) -> s
 
 def plot_arms(panel: ForecastPanel) -> Figure:
     """Draw the accuracy of every arm on the target with its 95% interval."""
-    scale = scale_of(
-        [_times(value) for arm in panel.arms for value in (arm.accuracy, *arm.interval)]
-    )
-    rows = [
-        Row(
-            arm.name,
-            _interval_mark(arm.name, arm.accuracy, arm.interval, scale),
-            show_points(arm.accuracy),
-        )
-        for arm in panel.arms
-    ]
-    shown = "; ".join(
-        f"{shorten(arm.name, 40)} {show_error(arm.accuracy, arm.stderr)}" for arm in panel.arms[:12]
+    drawing, shown = _draw_arms(
+        panel.arms, lambda arm: (arm.accuracy, arm.stderr, arm.interval), signed=False
     )
     return Figure(
         title="Predicted accuracy on the target",
-        drawing=draw_rows(rows, scale),
+        drawing=drawing,
         label=f"Predicted accuracy in points, with 95% intervals: {shown}.",
         table=arm_table(panel),
         meaning="In points: correct of 100 images of the target, each arm trained on all images. "
@@ -108,42 +97,52 @@ def plot_gains(panel: ForecastPanel) -> Figure | None:
     arms = [arm for arm in panel.arms if arm.gain is not None]
     if not arms:
         return None
-    scale = scale_of(
-        [_times(value) for arm in arms for value in (arm.gain, *arm.gain_interval)],
-        include=(-0.5, 0.5),
-    )
-    rows = [
-        Row(
-            arm.name,
-            _interval_mark(arm.name, arm.gain, arm.gain_interval, scale),
-            show_points(arm.gain, signed=True),
-        )
-        for arm in arms
-    ]
-    shown = "; ".join(
-        f"{shorten(arm.name, 40)} {show_error(arm.gain, arm.gain_stderr, signed=True)}"
-        for arm in arms[:12]
+    drawing, shown = _draw_arms(
+        arms, lambda arm: (arm.gain, arm.gain_stderr, arm.gain_interval), signed=True
     )
     return Figure(
         title="Predicted gain over naive",
-        drawing=draw_rows(rows, scale, guides=(0.0,)),
+        drawing=drawing,
         label=f"Gain in points over training on all images alike, with 95% intervals: {shown}.",
-        table=table(
+        table=list_rows(
             "Gain over naive, in points",
-            ("Arm", "Gain", "95% interval"),
-            (
-                [
-                    name_cell(arm.name),
-                    _gain_cell(arm),
-                    TableCell(show_interval(arm.gain_interval, signed=True), arm.gain),
-                ]
-                for arm in arms
-            ),
+            arms,
+            ("Arm", lambda arm: name_cell(arm.name)),
+            ("Gain", _gain_cell),
+            ("95% interval", _gain_interval_cell),
         ),
         meaning="In points, compared image by image. Where the interval contains 0, the images do "
         "not show whether it helps.",
         keys=(*(key for key in _keys(panel) if key.mark != "pool"), Key("guide", "No gain")),
     )
+
+
+def _draw_arms(
+    arms: Sequence[ForecastArm],
+    read: Callable[[ForecastArm], tuple[Number, Number, tuple[Number, Number]]],
+    *,
+    signed: bool,
+) -> tuple[Markup, str]:
+    """Draw a number of every arm with its interval, and write the first ones out.
+
+    ``read`` returns value, standard error and interval; ``signed``: differences, around 0.
+    """
+    figures = [(arm.name, *read(arm)) for arm in arms]
+    scale = scale_of(
+        [_times(end) for _, value, _, interval in figures for end in (value, *interval)],
+        include=(-0.5, 0.5) if signed else (),
+    )
+    rows = []
+    for name, value, _, (low, high) in figures:
+        kind = _MARKS.get(name, "baseline")
+        line = interval_line((_times(low), _times(high)), scale, f"interval of-{kind}")
+        marks = line + value_mark(kind, _times(value), scale)
+        rows.append(Row(name, marks, show_points(value, signed=signed)))
+    shown = "; ".join(
+        f"{shorten(name, 40)} {show_error(value, stderr, signed=signed)}"
+        for name, value, stderr, _ in figures[:12]
+    )
+    return draw_rows(rows, scale, guides=(0.0,) if signed else ()), shown
 
 
 def plot_classes(panel: ForecastPanel) -> Figure | None:
@@ -154,7 +153,11 @@ def plot_classes(panel: ForecastPanel) -> Figure | None:
     ordered = sorted(known, key=lambda row: (row.accuracy[0] is None, row.accuracy[0], row.label))
     scale = scale_of([_times(value) for row in ordered for value in row.accuracy[:2]])
     rows = [
-        Row(row.label, _move(row.accuracy, scale), " → ".join(map(_whole, row.accuracy[:2])))
+        Row(
+            row.label,
+            joined_marks(zip(("pool", "debiased"), map(_times, row.accuracy), strict=False), scale),
+            " → ".join(map(_whole, row.accuracy[:2])),
+        )
         for row in ordered
     ]
     worst = ordered[0]
@@ -174,32 +177,27 @@ def plot_classes(panel: ForecastPanel) -> Figure | None:
 
 def arm_table(panel: ForecastPanel) -> PageTable:
     """Tabulate all numbers of the arms."""
-    columns = (
-        "Arm",
-        "Accuracy",
-        "95% interval",
-        "Gain over naive",
-        "95% interval of the gain",
-        TableColumn("Worst class", numeric=False),
-    )
-    rows = (
-        [
-            name_cell(arm.name),
-            TableCell(show_error(arm.accuracy, arm.stderr), arm.accuracy),
-            TableCell(show_interval(arm.interval), arm.accuracy),
-            _gain_cell(arm),
-            TableCell(show_interval(arm.gain_interval, signed=True), arm.gain),
-            name_cell(MISSING if arm.worst_class is None else arm.worst_class, 60),
-            TableCell(show_error(arm.worst, arm.worst_stderr), arm.worst),
-            count_cell(arm.ess),
-            TableCell(MISSING if arm.ridge is None else f"{arm.ridge:g}", arm.ridge),
-        ]
-        for arm in panel.arms
-    )
-    return table(
+    return list_rows(
         "What is expected of each arm, in points",
-        (*columns, "Accuracy there", "Effective images", "Ridge"),
-        rows,
+        panel.arms,
+        ("Arm", lambda arm: name_cell(arm.name)),
+        ("Accuracy", lambda arm: TableCell(show_error(arm.accuracy, arm.stderr), arm.accuracy)),
+        ("95% interval", lambda arm: TableCell(show_interval(arm.interval), arm.accuracy)),
+        ("Gain over naive", _gain_cell),
+        ("95% interval of the gain", _gain_interval_cell),
+        (
+            words("Worst class"),
+            lambda arm: name_cell(MISSING if arm.worst_class is None else arm.worst_class, 60),
+        ),
+        (
+            "Accuracy there",
+            lambda arm: TableCell(show_error(arm.worst, arm.worst_stderr), arm.worst),
+        ),
+        ("Effective images", lambda arm: count_cell(arm.ess)),
+        (
+            "Ridge",
+            lambda arm: TableCell(MISSING if arm.ridge is None else f"{arm.ridge:g}", arm.ridge),
+        ),
     ).without_empty()
 
 
@@ -247,6 +245,10 @@ def _gain_cell(arm: ForecastArm) -> TableCell:
     return TableCell(show_error(arm.gain, arm.gain_stderr, signed=True), arm.gain)
 
 
+def _gain_interval_cell(arm: ForecastArm) -> TableCell:
+    return TableCell(show_interval(arm.gain_interval, signed=True), arm.gain)
+
+
 def _keys(panel: ForecastPanel) -> tuple[Key, ...]:
     keys = [
         Key("pool", "naive: all images alike"),
@@ -258,18 +260,3 @@ def _keys(panel: ForecastPanel) -> tuple[Key, ...]:
         for arm in others
     }
     return (*keys, Key("baseline", ", ".join(kinds))) if others else tuple(keys)
-
-
-def _interval_mark(
-    name: str, value: Number, interval: tuple[Number, Number], scale: Scale
-) -> Markup:
-    kind, (low, high) = _MARKS.get(name, "baseline"), interval
-    line = Markup("")
-    if low is not None and high is not None:
-        line = span_line(scale.at(100 * low), scale.at(100 * high), 13, f"interval of-{kind}")
-    return line + (Markup("") if value is None else mark(kind, scale.at(100 * value), 13))
-
-
-def _move(accuracy: Sequence[Number], scale: Scale) -> Markup:
-    points = zip(("pool", "debiased"), map(_times, accuracy), strict=False)
-    return joined_marks(points, scale)

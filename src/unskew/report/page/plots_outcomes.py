@@ -14,18 +14,18 @@ from unskew.report.page.svg import (
     Row,
     Scale,
     draw_rows,
-    mark,
+    interval_line,
     scale_of,
     share_ticks,
-    span_line,
+    value_mark,
 )
 from unskew.report.page.tables import (
     MISSING,
     PageTable,
     TableCell,
-    TableColumn,
     count_cell,
     error_cell,
+    list_rows,
     name_cell,
     number_cell,
     p_value_cell,
@@ -34,6 +34,7 @@ from unskew.report.page.tables import (
     show_number,
     show_share,
     table,
+    words,
 )
 from unskew.report.summary.record import Number, OutcomePanel, OutcomeSource
 
@@ -60,28 +61,20 @@ def outcome_interval(panel: OutcomePanel, interval: tuple[Number, Number] | None
 
 def outcome_table(outcomes: Sequence[OutcomePanel]) -> PageTable:
     """Tabulate both intervals of every outcome, and which comes first."""
-    columns = (
-        "Outcome",
-        "Mean of all",
-        AGREED,
-        NEW_SOURCE,
-        TableColumn("Comes first", numeric=False, wide=True),
-        TableColumn("The sources", numeric=False),
+    return list_rows(
+        "Target means, with both intervals",
+        outcomes,
+        ("Outcome", lambda row: name_cell(row.outcome)),
+        ("Mean of all", lambda row: _value_cell(row, row.value, row.stderr)),
+        (AGREED, lambda row: TableCell(outcome_interval(row, row.agreed), row.value)),
+        (NEW_SOURCE, lambda row: TableCell(outcome_interval(row, row.new_source), row.value)),
+        (
+            words("Comes first", wide=True),
+            lambda row: TableCell(f"{_HEADS[row.heads]}: {outcome_interval(row, row.interval)}"),
+        ),
+        (words("The sources"), lambda row: TableCell(_VERDICTS[row.verdict])),
+        marked=lambda row: row.verdict == "disagree",
     )
-    rows = (
-        [
-            name_cell(panel.outcome),
-            _value_cell(panel, panel.value, panel.stderr),
-            TableCell(outcome_interval(panel, panel.agreed), panel.value),
-            TableCell(outcome_interval(panel, panel.new_source), panel.value),
-            TableCell(f"{_HEADS[panel.heads]}: {outcome_interval(panel, panel.interval)}"),
-            TableCell(_VERDICTS[panel.verdict]),
-        ]
-        for panel in outcomes
-    )
-    made = table("Target means, with both intervals", columns, rows)
-    apart = frozenset(k for k, panel in enumerate(outcomes) if panel.verdict == "disagree")
-    return replace(made, marked=apart)
 
 
 def plot_forest(panel: OutcomePanel) -> Figure | None:
@@ -96,14 +89,15 @@ def plot_forest(panel: OutcomePanel) -> Figure | None:
     rows.append(
         Row(
             AGREED,
-            _line(panel.agreed, scale, "interval") + _mark("debiased", panel.value, scale),
+            interval_line(panel.agreed, scale, "interval")
+            + value_mark("debiased", panel.value, scale),
             _text(panel, panel.value, panel.agreed),
         )
     )
     rows.append(
         Row(
             NEW_SOURCE,
-            _line(panel.new_source, scale, "interval second"),
+            interval_line(panel.new_source, scale, "interval second"),
             outcome_interval(panel, panel.new_source),
         )
     )
@@ -137,26 +131,22 @@ def without_table(panel: OutcomePanel) -> PageTable | None:
     """Tabulate the others without each source in turn; None with fewer than three sources."""
     if not panel.without:
         return None
-    columns = (
-        "Left out",
-        "Mean of the others",
-        "Their spread" + (" (logit scale)" if panel.scale == "logit" else ""),
-        "p-value of agreement",
-        TableColumn("The others", numeric=False),
-    )
-    rows = (
-        [
-            name_cell(row.name),
-            _value_cell(panel, row.value, row.stderr),
-            number_cell(row.between_sd),
-            p_value_cell(row.p_value),
-            TableCell("disagree" if row.disagree else "agree", float(row.disagree)),
-        ]
-        for row in panel.without
-    )
-    made = table(f"Without each source in turn: {panel.outcome}", columns, rows)
-    odd = frozenset(k for k, row in enumerate(panel.without) if row.name == panel.odd_source)
-    return replace(made.without_empty(), marked=odd)
+    return list_rows(
+        f"Without each source in turn: {panel.outcome}",
+        panel.without,
+        ("Left out", lambda row: name_cell(row.name)),
+        ("Mean of the others", lambda row: _value_cell(panel, row.value, row.stderr)),
+        (
+            "Their spread" + (" (logit scale)" if panel.scale == "logit" else ""),
+            lambda row: number_cell(row.between_sd),
+        ),
+        ("p-value of agreement", lambda row: p_value_cell(row.p_value)),
+        (
+            words("The others"),
+            lambda row: TableCell("disagree" if row.disagree else "agree", float(row.disagree)),
+        ),
+        marked=lambda row: row.name == panel.odd_source,
+    ).without_empty()
 
 
 def _scale(panel: OutcomePanel) -> Scale:
@@ -169,19 +159,10 @@ def _scale(panel: OutcomePanel) -> Scale:
 def _source_row(panel: OutcomePanel, row: OutcomeSource, scale: Scale) -> Row:
     if row.value is None:
         return Row(row.name, Markup(""), "withheld" if row.withheld else "not compared")
-    marks = _line(row.interval, scale, "interval of-baseline") + _mark("baseline", row.value, scale)
+    marks = interval_line(row.interval, scale, "interval of-baseline") + value_mark(
+        "baseline", row.value, scale
+    )
     return Row(row.name, marks, _text(panel, row.value, row.interval))
-
-
-def _line(interval: tuple[Number, Number] | None, scale: Scale, class_: str) -> Markup:
-    low, high = interval or (None, None)
-    if low is None or high is None:
-        return Markup("")
-    return span_line(scale.at(low), scale.at(high), 13, class_)
-
-
-def _mark(kind: str, value: Number, scale: Scale) -> Markup:
-    return Markup("") if value is None else mark(kind, scale.at(value), 13)
 
 
 def _text(panel: OutcomePanel, value: Number, interval: tuple[Number, Number]) -> str:

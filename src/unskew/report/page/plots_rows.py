@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
@@ -13,21 +13,21 @@ from unskew.report.page.svg import (
     Row,
     Scale,
     draw_rows,
+    interval_line,
     join,
     joined_marks,
-    mark,
     scale_of,
     share_ticks,
-    span_line,
     tag,
+    value_mark,
 )
 from unskew.report.page.tables import (
     MISSING,
     PageTable,
     TableCell,
-    TableColumn,
     count_cell,
     error_cell,
+    list_rows,
     name_cell,
     number_cell,
     share_cell,
@@ -35,7 +35,7 @@ from unskew.report.page.tables import (
     show_number,
     show_share,
     signed_cell,
-    table,
+    words,
 )
 from unskew.report.summary.record import BalanceRow, SensitivityRow, SourceRow
 
@@ -57,13 +57,12 @@ def plot_shares(sources: Sequence[SourceRow]) -> Figure:
         drawing=draw_rows(rows, scale, ticks=share_ticks(scale)),
         label=f"For each of {len(sources)} sources, its share of the images and its share of the "
         "weight after debiasing.",
-        table=table(
+        table=list_rows(
             "Shares by source",
-            ("Source", "Share of images", "Share of weight"),
-            (
-                [name_cell(row.name), share_cell(row.share), share_cell(row.weight_share)]
-                for row in sources
-            ),
+            sources,
+            ("Source", lambda row: name_cell(row.name)),
+            ("Share of images", lambda row: share_cell(row.share)),
+            ("Share of weight", lambda row: share_cell(row.weight_share)),
         ),
         meaning="A source whose weight falls short of its share holds much of what the target has "
         "little of.",
@@ -105,32 +104,24 @@ def plot_normalizers(sources: Sequence[SourceRow]) -> Figure | None:
 
 
 def _normalizer_marks(row: SourceRow, scale: Scale) -> Markup:
-    assert row.normalizer is not None
     marks = Markup("")
     for error, y, class_ in (
         (row.stderr, 10, "interval"),
         (row.stderr_bootstrap, 19, "interval second"),
     ):
         if error is not None:
-            low, high = (scale.at(end) for end in _interval(row.normalizer, error))
-            marks += span_line(low, high, y, class_)
-    return marks + mark("debiased", scale.at(row.normalizer), 10)
+            marks += interval_line(_interval(row.normalizer, error), scale, class_, y)
+    return marks + value_mark("debiased", row.normalizer, scale, 10)
 
 
 def _normalizer_table(sources: Sequence[SourceRow]) -> PageTable:
-    rows = (
-        [
-            name_cell(row.name),
-            number_cell(row.normalizer),
-            error_cell(row.stderr),
-            error_cell(row.stderr_bootstrap),
-        ]
-        for row in sources
-    )
-    return table(
+    return list_rows(
         "Normalizers and their relative standard errors",
-        ("Source", "Ω", "Relative error, asymptotic", "Relative error, bootstrap"),
-        rows,
+        sources,
+        ("Source", lambda row: name_cell(row.name)),
+        ("Ω", lambda row: number_cell(row.normalizer)),
+        ("Relative error, asymptotic", lambda row: error_cell(row.stderr)),
+        ("Relative error, bootstrap", lambda row: error_cell(row.stderr_bootstrap)),
     )
 
 
@@ -143,41 +134,26 @@ def _interval(value: float | None, error: float | None) -> tuple[float, float]:
 
 def sources_table(sources: Sequence[SourceRow], *, groups: bool) -> PageTable:
     """Tabulate all numbers of the sources; those of groups only where there are groups."""
-    columns = [
-        "Source",
-        "Images",
-        *(["Groups"] if groups else []),
-        "Share of images",
-        "Share of weight",
-        "Ω",
+    of_groups: list[tuple[str, Callable[[SourceRow], TableCell]]] = [
+        ("Groups", lambda row: count_cell(row.groups)),
+        ("Effective groups", lambda row: count_cell(row.ess_groups)),
     ]
-    columns += [
-        "Error of Ω, asymptotic",
-        "Error of Ω, bootstrap",
-        "Effective images",
-        *(["Effective groups"] if groups else []),
-    ]
-    columns += ["Unreadable", "Copies"]
-    return table(
-        "The sources", columns, (_source_cells(row, groups=groups) for row in sources)
+    return list_rows(
+        "The sources",
+        sources,
+        ("Source", lambda row: name_cell(row.name, 120)),
+        ("Images", lambda row: count_cell(row.images)),
+        *(of_groups[:1] if groups else ()),
+        ("Share of images", lambda row: share_cell(row.share)),
+        ("Share of weight", lambda row: share_cell(row.weight_share)),
+        ("Ω", lambda row: number_cell(row.normalizer)),
+        ("Error of Ω, asymptotic", lambda row: error_cell(row.stderr)),
+        ("Error of Ω, bootstrap", lambda row: error_cell(row.stderr_bootstrap)),
+        ("Effective images", lambda row: count_cell(row.ess)),
+        *(of_groups[1:] if groups else ()),
+        ("Unreadable", lambda row: count_cell(row.unreadable)),
+        ("Copies", lambda row: count_cell(row.copies)),
     ).without_empty()
-
-
-def _source_cells(row: SourceRow, *, groups: bool) -> list[TableCell]:
-    return [
-        name_cell(row.name, 120),
-        count_cell(row.images),
-        *([count_cell(row.groups)] if groups else []),
-        share_cell(row.share),
-        share_cell(row.weight_share),
-        number_cell(row.normalizer),
-        error_cell(row.stderr),
-        error_cell(row.stderr_bootstrap),
-        count_cell(row.ess),
-        *([count_cell(row.ess_groups)] if groups else []),
-        count_cell(row.unreadable),
-        count_cell(row.copies),
-    ]
 
 
 # A standardised difference below this is commonly taken as negligible (Austin 2009, Statistics in
@@ -203,7 +179,18 @@ def plot_balance(rows: Sequence[BalanceRow], title: str, meaning: str) -> Figure
         drawing=draw_rows(drawn, scale, guides=(-NEGLIGIBLE, 0.0, NEGLIGIBLE)),
         label="Standardised difference from the target before and after weighting, for "
         f"{len(rows)} columns or levels.",
-        table=balance_table(title, ordered),
+        table=list_rows(
+            title,
+            ordered,
+            ("Column", lambda row: name_cell(balance_name(row))),
+            ("Pool", lambda row: _mean_cell(row, row.pool)),
+            ("Debiased", lambda row: _mean_cell(row, row.weighted)),
+            ("Target", lambda row: _mean_cell(row, row.target)),
+            ("Difference before", lambda row: signed_cell(row.before)),
+            ("Difference after", lambda row: signed_cell(row.after)),
+            note="Levels: share of the images; numbers: their mean. Differences are in standard "
+            "deviations of the pool.",
+        ),
         meaning=meaning,
         keys=(
             Key("pool", "Before: pool as collected"),
@@ -213,49 +200,27 @@ def plot_balance(rows: Sequence[BalanceRow], title: str, meaning: str) -> Figure
     )
 
 
-def balance_table(caption: str, rows: Sequence[BalanceRow]) -> PageTable:
-    """Tabulate the numbers of a love plot."""
-    return table(
-        caption,
-        ("Column", "Pool", "Debiased", "Target", "Difference before", "Difference after"),
-        (
-            [
-                name_cell(balance_name(row)),
-                *_means(row),
-                signed_cell(row.before),
-                signed_cell(row.after),
-            ]
-            for row in rows
-        ),
-        note="Levels: share of the images; numbers: their mean. Differences are in standard "
-        "deviations of the pool.",
-    )
-
-
 def plot_moves(rows: Sequence[BalanceRow], title: str, meaning: str) -> Figure:
     """Draw how far weighting moved columns without a known target, in standard deviations."""
     ordered = sorted(rows, key=lambda row: -abs(row.after or 0.0))
     scale = scale_of([row.after for row in ordered], symmetric=True, include=(-0.15, 0.15))
     drawn = []
     for row in ordered:
-        marks = Markup("")
-        if row.after is not None:
-            marks = span_line(scale.at(0.0), scale.at(row.after), 13, "move") + mark(
-                "debiased", scale.at(row.after), 13
-            )
+        line = interval_line((0.0, row.after), scale, "move")
+        marks = line + value_mark("debiased", row.after, scale)
         drawn.append(Row(balance_name(row), marks, _hundredths(row.after)))
     return Figure(
         title=title,
         drawing=draw_rows(drawn, scale, guides=(-NEGLIGIBLE, 0.0, NEGLIGIBLE)),
         label=f"Change under weighting of {len(rows)} columns or levels outside the target, in "
         "standard deviations of the pool.",
-        table=table(
+        table=list_rows(
             title,
-            ("Column", "Pool", "Debiased", "Change, in standard deviations"),
-            (
-                [name_cell(balance_name(row)), *_means(row)[:2], signed_cell(row.after)]
-                for row in ordered
-            ),
+            ordered,
+            ("Column", lambda row: name_cell(balance_name(row))),
+            ("Pool", lambda row: _mean_cell(row, row.pool)),
+            ("Debiased", lambda row: _mean_cell(row, row.weighted)),
+            ("Change, in standard deviations", lambda row: signed_cell(row.after)),
         ),
         meaning=meaning,
         keys=(Key("debiased", "Change under weighting"), Key("guide", "0, and ±0.1 (small)")),
@@ -267,9 +232,8 @@ def balance_name(row: BalanceRow) -> str:
     return row.column if row.level is None else f"{row.column} = {row.level}"
 
 
-def _means(row: BalanceRow) -> list[TableCell]:
-    show = number_cell if row.level is None else share_cell
-    return [show(row.pool), show(row.weighted), show(row.target)]
+def _mean_cell(row: BalanceRow, value: float | None) -> TableCell:
+    return number_cell(value) if row.level is None else share_cell(value)
 
 
 def _hundredths(value: float | None) -> str:
@@ -314,22 +278,18 @@ def plot_sensitivity(rows: Sequence[SensitivityRow]) -> Figure:
 
 
 def _range_table(rows: Sequence[SensitivityRow]) -> PageTable:
-    columns = (
-        "Outcome",
-        "Factor",
-        TableColumn("Varies", numeric=False),
-        "Estimate",
-        "Lowest",
-        "Highest",
-        "Interval from",
-        "Interval to",
-    )
-    cells = (
-        [name_cell(row.outcome), number_cell(row.factor), TableCell(row.scope or MISSING)]
-        + [number_cell(value) for value in (row.value, row.low, row.high, *row.interval)]
-        for row in rows
-    )
-    return table("Sensitivity of target means", columns, cells).without_empty()
+    return list_rows(
+        "Sensitivity of target means",
+        rows,
+        ("Outcome", lambda row: name_cell(row.outcome)),
+        ("Factor", lambda row: number_cell(row.factor)),
+        (words("Varies"), lambda row: TableCell(row.scope or MISSING)),
+        ("Estimate", lambda row: number_cell(row.value)),
+        ("Lowest", lambda row: number_cell(row.low)),
+        ("Highest", lambda row: number_cell(row.high)),
+        ("Interval from", lambda row: number_cell(row.interval[0])),
+        ("Interval to", lambda row: number_cell(row.interval[1])),
+    ).without_empty()
 
 
 def _draw_ranges(rows: Sequence[SensitivityRow]) -> Markup:
@@ -338,15 +298,9 @@ def _draw_ranges(rows: Sequence[SensitivityRow]) -> Markup:
     )
     drawn = []
     for row in rows:
-        marks = Markup("")
-        for (low, high), y, class_ in (
-            ((row.low, row.high), 10, "interval"),
-            (row.interval, 19, "interval second"),
-        ):
-            if low is not None and high is not None:
-                marks += span_line(scale.at(low), scale.at(high), y, class_)
-        if row.value is not None:
-            marks += mark("debiased", scale.at(row.value), 10)
+        marks = interval_line((row.low, row.high), scale, "interval", 10)
+        marks += interval_line(row.interval, scale, "interval second", 19)
+        marks += value_mark("debiased", row.value, scale, 10)
         text = f"{show_number(row.low)} to {show_number(row.high)}"
         drawn.append(Row(name=f"factor {show_number(row.factor)}", marks=marks, text=text))
     return draw_rows(drawn, scale)

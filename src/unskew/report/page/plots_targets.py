@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from markupsafe import Markup
-
 from unskew.report.page.svg import (
     MOST_DRAWN,
     Figure,
@@ -14,24 +12,25 @@ from unskew.report.page.svg import (
     Row,
     Scale,
     draw_rows,
-    mark,
+    interval_line,
     scale_of,
     share_ticks,
-    span_line,
+    value_mark,
 )
 from unskew.report.page.tables import (
     MISSING,
     PageTable,
     TableCell,
-    TableColumn,
     count_cell,
     error_cell,
+    list_rows,
     name_cell,
     share_cell,
     shorten,
     show_number,
     show_share,
     table,
+    words,
 )
 from unskew.report.summary.record import MeanOnTarget, Number, OutcomeByTarget, TargetsPanel
 
@@ -40,68 +39,49 @@ _VERDICTS = {"ok": "can be reached", "weak": "with care", "no": "cannot be reach
 
 def target_table(panel: TargetsPanel) -> PageTable:
     """Tabulate verdict, size and uncovered mass of every target."""
-    columns = (
-        "Target",
-        TableColumn("Verdict", numeric=False),
-        "Not covered",
-        "Effective images",
-        "Effective groups",
-        TableColumn("Why", numeric=False, wide=True),
-        TableColumn("Population", numeric=False, wide=True),
-    )
-    rows = [
-        [
-            name_cell(f"{row.name} (main)" if row.is_main else row.name),
-            TableCell(_VERDICTS[row.level]),
-            share_cell(row.uncovered),
-            count_cell(row.ess),
-            count_cell(row.ess_groups),
-            TableCell(row.message),
-            TableCell(row.population or MISSING),
-        ]
-        for row in panel.rows
-    ]
-    marked = frozenset(k for k, row in enumerate(panel.rows) if row.level != "ok")
-    return replace(table("Targets", columns, rows).without_empty(), marked=marked)
+    return list_rows(
+        "Targets",
+        panel.rows,
+        ("Target", lambda row: name_cell(f"{row.name} (main)" if row.is_main else row.name)),
+        (words("Verdict"), lambda row: TableCell(_VERDICTS[row.level])),
+        ("Not covered", lambda row: share_cell(row.uncovered)),
+        ("Effective images", lambda row: count_cell(row.ess)),
+        ("Effective groups", lambda row: count_cell(row.ess_groups)),
+        (words("Why", wide=True), lambda row: TableCell(row.message)),
+        (words("Population", wide=True), lambda row: TableCell(row.population or MISSING)),
+        marked=lambda row: row.level != "ok",
+    ).without_empty()
 
 
 def moves_table(panel: TargetsPanel) -> PageTable:
     """Tabulate the worst case of every outcome, and whether it hangs on the choice of target."""
-    columns = (
-        "Outcome",
-        "Lowest mean",
-        TableColumn("On target", numeric=False),
-        "Highest mean",
-        TableColumn("On target", numeric=False),
-        "Difference",
-        "Interval of it",
-        TableColumn("Hangs on the choice", numeric=False),
+    return list_rows(
+        "Worst case over the targets",
+        panel.outcomes,
+        ("Outcome", lambda row: name_cell(row.outcome)),
+        ("Lowest mean", lambda row: _amount_cell(row, _value_of(row, row.lowest))),
+        (words("On target"), lambda row: name_cell(row.lowest)),
+        ("Highest mean", lambda row: _amount_cell(row, _value_of(row, row.highest))),
+        (words("On target"), lambda row: name_cell(row.highest)),
+        ("Difference", lambda row: _with_error(row, row.difference, row.stderr)),
+        ("Interval of it", lambda row: TableCell(_ends(row, row.interval), row.difference)),
+        (
+            words("Hangs on the choice"),
+            lambda row: TableCell("yes" if row.hangs else "not visibly", float(row.hangs)),
+        ),
+        marked=lambda row: row.hangs,
     )
-    rows = [
-        [
-            name_cell(outcome.outcome),
-            _amount_cell(outcome, _value_of(outcome, outcome.lowest)),
-            name_cell(outcome.lowest),
-            _amount_cell(outcome, _value_of(outcome, outcome.highest)),
-            name_cell(outcome.highest),
-            _with_error(outcome, outcome.difference, outcome.stderr),
-            TableCell(_ends(outcome, outcome.interval), outcome.difference),
-            TableCell("yes" if outcome.hangs else "not visibly", float(outcome.hangs)),
-        ]
-        for outcome in panel.outcomes
-    ]
-    marked = frozenset(k for k, outcome in enumerate(panel.outcomes) if outcome.hangs)
-    return replace(table("Worst case over the targets", columns, rows), marked=marked)
 
 
 def distance_table(panel: TargetsPanel) -> PageTable:
     """Tabulate the total variation between the weights of every two targets."""
-    rows = [
-        [name_cell(one), name_cell(other), share_cell(apart)]
-        for one, other, apart in sorted(panel.distances, key=lambda pair: -(pair[2] or 0.0))
-    ]
-    columns = ("Target", TableColumn("And", numeric=False), "Weight on other images")
-    return table("How far the weights differ", columns, rows)
+    return list_rows(
+        "How far the weights differ",
+        sorted(panel.distances, key=lambda pair: -(pair[2] or 0.0)),
+        ("Target", lambda pair: name_cell(pair[0])),
+        (words("And"), lambda pair: name_cell(pair[1])),
+        ("Weight on other images", lambda pair: share_cell(pair[2])),
+    )
 
 
 def plot_targets(outcome: OutcomeByTarget) -> Figure:
@@ -127,12 +107,7 @@ def plot_targets(outcome: OutcomeByTarget) -> Figure:
 
 
 def _target_row(outcome: OutcomeByTarget, mean: MeanOnTarget, scale: Scale) -> Row:
-    low, high = mean.interval
-    marks = Markup("")
-    if low is not None and high is not None:
-        marks += span_line(scale.at(low), scale.at(high), 13, "interval")
-    if mean.value is not None:
-        marks += mark("debiased", scale.at(mean.value), 13)
+    marks = interval_line(mean.interval, scale) + value_mark("debiased", mean.value, scale)
     return Row(
         mean.name, marks, f"{_amount(outcome, mean.value)} ({_ends(outcome, mean.interval)})"
     )

@@ -17,19 +17,21 @@ from unskew.report.page.svg import (
     canvas,
     draw_rows,
     grid_lines,
+    interval_line,
     join,
-    mark,
+    level_lines,
     scale_of,
-    span_line,
     stretch_lines,
     stretched,
     tag,
+    value_mark,
     x_position,
 )
 from unskew.report.page.tables import (
     PageTable,
     TableCell,
     count_cell,
+    list_rows,
     name_cell,
     number_cell,
     share_cell,
@@ -108,13 +110,10 @@ def _average_line(scale: Scale) -> Markup:
 
 def _levels(values: Sequence[float], top: float, show: Callable[[float], str]) -> Markup:
     """Draw lines across at positive values, with their numbers above them."""
-    drawn = []
-    for value in values:
-        if value > 0:
-            y = _HEIGHT - (_HEIGHT - 16) * value / top
-            drawn.append(tag("line", x1="0%", x2="100%", y1=y, y2=y, class_="grid"))
-            drawn.append(tag("text", show(value), x=0, y=y - 3, class_="tick halo"))
-    return join(drawn)
+    return level_lines(
+        ((_HEIGHT - (_HEIGHT - 16) * value / top, show(value)) for value in values if value > 0),
+        "tick halo",
+    )
 
 
 def _histogram_table(panel: WeightsPanel) -> PageTable:
@@ -176,30 +175,22 @@ def plot_spreads(spreads: Sequence[Spread], of: str) -> Figure | None:
     drawn = [(row.low, row.high, row.largest, row.median) for row in known]
     scale = scale_of([value for values in drawn for value in values], log=True, include=(1.0,))
     rows = [Row(spread.name, _box(spread, scale), show_number(spread.median)) for spread in known]
-    columns = (of.capitalize(), "Images", "5%", "25%", "Median", "75%", "95%", "Largest")
     return Figure(
         title=f"Weights by {of}",
         drawing=draw_rows(rows, scale, guides=(1.0,)),
         label=f"Quantiles of the sample weights of {len(known)} "
         f"{'sources' if of == 'source' else f'{of} levels'} on a logarithmic axis.",
-        table=table(
+        table=list_rows(
             f"Quantiles of the sample weight by {of}",
-            columns,
-            (
-                [name_cell(spread.name), count_cell(spread.images)]
-                + [
-                    number_cell(value)
-                    for value in (
-                        spread.low,
-                        spread.lower,
-                        spread.median,
-                        spread.upper,
-                        spread.high,
-                        spread.largest,
-                    )
-                ]
-                for spread in spreads
-            ),
+            spreads,
+            (of.capitalize(), lambda row: name_cell(row.name)),
+            ("Images", lambda row: count_cell(row.images)),
+            ("5%", lambda row: number_cell(row.low)),
+            ("25%", lambda row: number_cell(row.lower)),
+            ("Median", lambda row: number_cell(row.median)),
+            ("75%", lambda row: number_cell(row.upper)),
+            ("95%", lambda row: number_cell(row.high)),
+            ("Largest", lambda row: number_cell(row.largest)),
         ),
         meaning="On the right the median. Above 1: images of which the target has more than the "
         "pool.",
@@ -213,17 +204,11 @@ def plot_spreads(spreads: Sequence[Spread], of: str) -> Figure | None:
 
 
 def _box(spread: Spread, scale: Scale) -> Markup:
-    marks = Markup("")
-    for low, high, class_ in (
-        (spread.low, spread.high, "whisker"),
-        (spread.lower, spread.upper, "box"),
-    ):
-        if low is not None and high is not None:
-            marks += span_line(scale.at(low), scale.at(high), 13, class_)
-    if spread.median is not None:
-        marks += mark("median", scale.at(spread.median), 13)
-    return marks + (
-        mark("largest", scale.at(spread.largest), 13) if spread.largest is not None else Markup("")
+    return (
+        interval_line((spread.low, spread.high), scale, "whisker")
+        + interval_line((spread.lower, spread.upper), scale, "box")
+        + value_mark("median", spread.median, scale)
+        + value_mark("largest", spread.largest, scale)
     )
 
 

@@ -296,6 +296,33 @@ def span_line(low: float, high: float, y: float, class_: str) -> Markup:
     return tag("line", x1=x_position(low), x2=x_position(high), y1=y, y2=y, class_=class_)
 
 
+def interval_line(
+    interval: tuple[float | None, float | None] | None,
+    scale: Scale,
+    class_: str = "interval",
+    y: float = 13,
+) -> Markup:
+    """Draw an interval; nothing where an end is not known."""
+    low, high = interval or (None, None)
+    if low is None or high is None:
+        return Markup("")
+    return span_line(scale.at(low), scale.at(high), y, class_)
+
+
+def value_mark(kind: str, value: float | None, scale: Scale, y: float = 13) -> Markup:
+    """Draw a mark at a value; nothing where it is not known."""
+    return Markup("") if value is None else mark(kind, scale.at(value), y)
+
+
+def level_lines(levels: Iterable[tuple[float, str]], class_: str = "tick") -> Markup:
+    """Draw lines across at heights y, each with its number above it."""
+    return join(
+        tag("line", x1="0%", x2="100%", y1=y, y2=y, class_="grid")
+        + tag("text", text, x=0, y=y - 3, class_=class_)
+        for y, text in levels
+    )
+
+
 def joined_marks(values: Iterable[tuple[str, float | None]], scale: Scale, y: float = 13) -> Markup:
     """Draw a mark for each (kind, value) that is known, and a line that joins them."""
     positions = [(kind, scale.at(value)) for kind, value in values if value is not None]
