@@ -180,14 +180,12 @@ class FittedBias:
     @property
     def _without_levels(self) -> tuple[str, ...]:
         share, shown = self.uncovered
-        return (
-            (
+        if shown:
+            return (
                 f"{THE_TARGET} excluding strata with no images in any source: {first_few(shown)} "
                 f"({share:.4g})",
             )
-            if shown
-            else ()
-        )
+        return ()
 
     @property
     def assumed_labels(self) -> tuple[str, ...]:
@@ -207,11 +205,9 @@ class FittedBias:
         for reference in dict.fromkeys(
             [*([] if data.reference is None else [data.reference]), *named]
         ):
-            which = (
-                "the target's sample"
-                if reference == data.sample
-                else f"the reference {data.names[reference]}"
-            )
+            which = "the target's sample"
+            if reference != data.sample:
+                which = f"the reference {data.names[reference]}"
             references.append(labels_lacking(data.frame, data.source == reference, which))
         return tuple(
             f"{lacking}: p(label) of the target is assumed to follow from the features, that is, "

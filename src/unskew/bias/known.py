@@ -95,11 +95,9 @@ def order_by_source(
             if unknown
             else f"has no entry for {first_few(lacking)}"
         )
-        hint = (
-            did_you_mean(unknown[0], own)
-            if unknown
-            else " Give 1.0 (or 'all') for a source that selects without bias."
-        )
+        hint = " Give 1.0 (or 'all') for a source that selects without bias."
+        if unknown:
+            hint = did_you_mean(unknown[0], own)
         raise ConfigError(
             f"{what} {problem}; the sources are {first_few(own, 12)}.{hint}",
             option=what,

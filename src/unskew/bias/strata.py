@@ -63,11 +63,9 @@ class Strata(Bias):
             object.__setattr__(self, "by", names)
         if bins is not None:
             if not isinstance(bins, Mapping):
-                example = (
-                    f"{{{self.columns[0]!r}: [0, 40, 60, 75]}}"
-                    if self.columns
-                    else "{'age': [0, 40, 60, 75]}"
-                )
+                example = "{'age': [0, 40, 60, 75]}"
+                if self.columns:
+                    example = f"{{{self.columns[0]!r}: [0, 40, 60, 75]}}"
                 raise wrong_option(
                     f"bins says for each numeric attribute where it is cut, such as {example}",
                     bins=bins,
@@ -224,12 +222,12 @@ def _check_sampled(name: str, pool: pd.DataFrame, sample: pd.DataFrame) -> None:
                 count=n_missing,
             )
     if name not in sample.columns or bool(sample[name].isna().all()):
-        hint = (
-            " A sample without labels cannot give their distribution: use Tilt or Propensity on "
-            "features."
-            if name == "label"
-            else ""
-        )
+        hint = ""
+        if name == "label":
+            hint = (
+                " A sample without labels cannot give their distribution: use Tilt or Propensity on "
+                "features."
+            )
         raise DataError(
             f"the sample of the target has no column {name!r}; its columns are "
             f"{first_few(list(sample.columns), 12)}.{hint}",

@@ -75,11 +75,9 @@ class Folds:
             return replace(target, reference=Pool(target.reference.frame[train]), holdout=0.0)
         # A stratum may have all of its images in one fold: the fit without them must not fail for
         # that.
-        return (
-            replace(target, holdout=0.0)
-            if target.kind == "source"
-            else replace(target, uncovered="restrict")
-        )
+        if target.kind == "source":
+            return replace(target, holdout=0.0)
+        return replace(target, uncovered="restrict")
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,11 +272,9 @@ def _log_omega(fitted: FittedBias, frame: pd.DataFrame) -> Floats:
     log_nk = np.zeros((len(frame), fitted.data.n_sources))
     for factor in fitted.factors:
         log_nk = log_nk + factor.log_omega(frame)
-    return (
-        log_nk
-        if fitted.strata is None
-        else log_nk + fitted.strata.log_factor[fitted.strata.cells(frame)]
-    )
+    if fitted.strata is None:
+        return log_nk
+    return log_nk + fitted.strata.log_factor[fitted.strata.cells(frame)]
 
 
 def _u(fitted: FittedBias) -> Floats:

@@ -109,11 +109,9 @@ def _shares(pool: Pool, target: Target) -> Iterator[Fact]:
     for strata in _given_strata(pool, target):
         for at in np.argsort(-strata.mass, kind="stable")[:_MOST_FACTS]:
             if strata.in_scope[at]:
-                stderr = (
-                    0.0
-                    if strata.covariance is None
-                    else float(np.sqrt(max(strata.covariance[at, at], 0.0)))
-                )
+                stderr = 0.0
+                if strata.covariance is not None:
+                    stderr = float(np.sqrt(max(strata.covariance[at, at], 0.0)))
                 yield Fact(
                     cell_text(strata.by, strata.strata[at]),
                     np.asarray(strata.code == at, float),

@@ -199,11 +199,9 @@ def _correlated(stderr_c: Floats, top: int, others_c: Bools) -> Floats:
     """Let the largest error balance all others, which share one correlation ρ ≥ 0."""
     other = np.where(others_c, stderr_c, 0.0)
     squares, square = float(other @ other), float(other.sum() ** 2)
-    rho = (
-        min(1.0, max(0.0, (float(stderr_c[top]) ** 2 - squares) / (square - squares)))
-        if square > squares
-        else 1.0
-    )
+    rho = 1.0
+    if square > squares:
+        rho = min(1.0, max(0.0, (float(stderr_c[top]) ** 2 - squares) / (square - squares)))
     covariance_cc = rho * np.outer(other, other)
     covariance_cc[np.diag_indices_from(covariance_cc)] = other**2
     covariance_cc[top] = covariance_cc[:, top] = -covariance_cc.sum(axis=0)

@@ -237,16 +237,12 @@ def _unnamed_levels(
     edges: Sequence[float] | None,
 ) -> DataError:
     unseen = [level for level in known if level not in levels]
-    hint = (
-        f" The target names {first_few(unseen)}, which no image has: another spelling of it?"
-        if unseen
-        else ""
-    )
-    widen = (
-        " Widen the bins, or"
-        if edges is not None
-        else " Give it a mass (0 takes its images out), or"
-    )
+    hint = ""
+    if unseen:
+        hint = f" The target names {first_few(unseen)}, which no image has: another spelling of it?"
+    widen = " Give it a mass (0 takes its images out), or"
+    if edges is not None:
+        widen = " Widen the bins, or"
     shown = first_few([f"{level} ({count} images)" for level, count in unnamed.items()])
     return DataError(
         f"images have {name} = {shown}, which the target does not name; it names "

@@ -317,11 +317,9 @@ def _raked_masses(target: Target, start_c: Floats, margins: list[MarginOfCells])
     try:
         return rake_table(start_c, margins)
     except (CoverageError, ConvergenceError) as error:
-        table = (
-            "the table of interactions"
-            if isinstance(target.interactions, Distribution)
-            else "the pool's own table"
-        )
+        table = "the pool's own table"
+        if isinstance(target.interactions, Distribution):
+            table = "the table of interactions"
         raise type(error)(
             f"the margins of {' and '.join(target.by)} cannot be raked from {table}, because "
             f"combinations that they need are empty there: {error} A joint table (Target.table) "

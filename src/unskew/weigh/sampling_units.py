@@ -208,11 +208,9 @@ def centre_within_sources(weights: WeightedRows, units: Units, influence_n: Floa
     expectation 0.
     """
     n_sources = len(weights.names)
-    total_m = (
-        influence_n
-        if units.are_images
-        else add_by_code(units.unit_n, influence_n, units.stratum_m.size)
-    )
+    total_m = influence_n
+    if not units.are_images:
+        total_m = add_by_code(units.unit_n, influence_n, units.stratum_m.size)
     mean_k = add_by_code(weights.source, influence_n, n_sources) / np.bincount(
         weights.source, weights=weights.design_weight, minlength=n_sources
     )

@@ -119,11 +119,9 @@ def fit_soft_boxes(
     constant_nk, constant = constant_membership(problem)
     rng = np.random.default_rng(seed)
     if start is not None:
-        return (
-            _constant_fit(problem, constant, None, 0)
-            if start.is_constant
-            else _climb_from(problem, start, constant)
-        )
+        if start.is_constant:
+            return _constant_fit(problem, constant, None, 0)
+        return _climb_from(problem, start, constant)
     if np.count_nonzero(~problem.is_fixed) == 0 or np.count_nonzero(problem.count.sum(axis=0)) < 2:
         return _constant_fit(problem, constant, None, 0)
     p_value, n_permutations = None, 0

@@ -57,22 +57,17 @@ def show_points(value: Number, *, signed: bool = False) -> str:
 
 def show_error(value: Number, stderr: Number, *, signed: bool = False) -> str:
     """Show a value with its standard error, as in ``+1.5 ± 1.7``."""
-    return (
-        MISSING
-        if value is None
-        else f"{show_points(value, signed=signed)} ± "
-        f"{'?' if stderr is None else show_points(stderr)}"
-    )
+    if value is None:
+        return MISSING
+    return f"{show_points(value, signed=signed)} ± {'?' if stderr is None else show_points(stderr)}"
 
 
 def show_interval(interval: tuple[Number, Number], *, signed: bool = False) -> str:
     """Show an interval, as in ``71.9 to 84.1``."""
     low, high = interval
-    return (
-        MISSING
-        if low is None or high is None
-        else f"{show_points(low, signed=signed)} to {show_points(high, signed=signed)}"
-    )
+    if low is None or high is None:
+        return MISSING
+    return f"{show_points(low, signed=signed)} to {show_points(high, signed=signed)}"
 
 
 def plot_arms(panel: ForecastPanel) -> Figure:

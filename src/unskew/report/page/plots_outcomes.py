@@ -171,11 +171,9 @@ def _text(panel: OutcomePanel, value: Number, interval: tuple[Number, Number]) -
 
 def _value_cell(panel: OutcomePanel, value: Number, stderr: Number) -> TableCell:
     cell = share_cell(value) if panel.is_share else number_cell(value)
-    return (
-        cell
-        if stderr is None
-        else replace(cell, text=f"{cell.text} ± {outcome_amount(panel, stderr)}")
-    )
+    if stderr is None:
+        return cell
+    return replace(cell, text=f"{cell.text} ± {outcome_amount(panel, stderr)}")
 
 
 def _forest_table(panel: OutcomePanel, percent: str) -> PageTable:

@@ -34,11 +34,9 @@ def plot_heat(panel: OverlapPanel) -> Figure | None:
     kept = sources_in_map(panel)
     names = [panel.names[k] for k in kept]
     values = [[full[k][other] for other in kept] for k in kept]
-    shown = (
-        f" ({len(names)} of {len(panel.names)}: those on the weakest links)"
-        if len(names) < len(panel.names)
-        else ""
-    )
+    shown = ""
+    if len(names) < len(panel.names):
+        shown = f" ({len(names)} of {len(panel.names)}: those on the weakest links)"
     return Figure(
         title=(
             "How far the sources mix"
@@ -173,15 +171,13 @@ def _heat_numbers(values: Matrix, side: float, top: float, cell: int) -> Markup:
 
 
 def _whole_percent(value: Number) -> str:
-    return (
-        MISSING
-        if value is None
-        else "0"
-        if value == 0
-        else "<1%"
-        if value < 0.01
-        else f"{100 * value:.0f}%"
-    )
+    if value is None:
+        return MISSING
+    if value == 0:
+        return "0"
+    if value < 0.01:
+        return "<1%"
+    return f"{100 * value:.0f}%"
 
 
 def _heat_labels(

@@ -238,11 +238,9 @@ def _mean_cell(row: BalanceRow, value: float | None) -> TableCell:
 
 def _hundredths(value: float | None) -> str:
     """Show a standardised difference to the precision that matters."""
-    return (
-        MISSING
-        if value is None
-        else f"{value:+.2f}".replace("-", "−").replace("+0.00", "0.00").replace("−0.00", "0.00")
-    )
+    if value is None:
+        return MISSING
+    return f"{value:+.2f}".replace("-", "−").replace("+0.00", "0.00").replace("−0.00", "0.00")
 
 
 _MOST_OUTCOMES = 12

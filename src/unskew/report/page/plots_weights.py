@@ -63,11 +63,9 @@ def plot_histogram(panel: WeightsPanel) -> Figure | None:
         _axis(scale, ticks, [show_number(10.0**tick) for tick in ticks]),
         height=_HEIGHT + 20,
     )
-    apart = (
-        f" {show_count(panel.zero_weights)} images with weight 0 are not drawn."
-        if panel.zero_weights
-        else ""
-    )
+    apart = ""
+    if panel.zero_weights:
+        apart = f" {show_count(panel.zero_weights)} images with weight 0 are not drawn."
     return Figure(
         title="Images by weight",
         drawing=drawing,

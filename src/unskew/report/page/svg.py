@@ -75,11 +75,9 @@ class Scale:
 
     def ticks(self, most: int = 5) -> list[float]:
         """Return round numbers between the ends, at most ``most`` of them."""
-        return (
-            _log_ticks(self.low, self.high, most)
-            if self.log
-            else _round_ticks(self.low, self.high, most)
-        )
+        if self.log:
+            return _log_ticks(self.low, self.high, most)
+        return _round_ticks(self.low, self.high, most)
 
 
 def scale_of(

@@ -98,11 +98,9 @@ def show_name(name: object) -> str:
     'a⟨U+202E⟩b⏎c'
     """
     text = str(name)
-    return (
-        text
-        if text.isascii() and text.isprintable()
-        else "".join(_show_character(character) for character in text)
-    )
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_show_character(character) for character in text)
 
 
 def _show_character(character: str) -> str:
@@ -190,11 +188,9 @@ class PageTable:
 
     def cut(self, most: int = MOST_ROWS) -> PageTable:
         """Return the table with at most ``most`` rows."""
-        return (
-            self
-            if len(self.rows) <= most
-            else replace(self, rows=self.rows[:most], left_out=len(self.rows) - most)
-        )
+        if len(self.rows) <= most:
+            return self
+        return replace(self, rows=self.rows[:most], left_out=len(self.rows) - most)
 
     def without_empty(self) -> PageTable:
         """Return the table without the columns in which nothing is known."""
