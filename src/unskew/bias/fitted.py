@@ -112,12 +112,16 @@ class FittedBias:
                 value=type(table).__name__,
             )
         frame = table.frame if isinstance(table, Pool) else table
+        return self.log_omega_with_sample(frame)[:, : len(self.names)]
+
+    def log_omega_with_sample(self, frame: pd.DataFrame) -> Floats:
+        """(n, K) log ω of all sources of the fit, the target's sample included."""
         log_nk = np.zeros((len(frame), self.data.n_sources))
         for factor in self.factors:
             log_nk = log_nk + factor.log_omega(frame)
         if self.strata is not None:
             log_nk = log_nk + self.strata.log_factor[self.strata.cells(frame)]
-        return log_nk[:, : len(self.names)]
+        return log_nk
 
     def describe(self) -> Description:
         """Describe what was assumed and estimated, and where c(z) comes from, over all factors."""

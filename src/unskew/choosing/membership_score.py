@@ -257,24 +257,11 @@ def own_membership(fitted: FittedBias, frame: pd.DataFrame, source: Ints) -> Flo
     seen = np.flatnonzero(_rows_with_seen_levels(fitted, frame))
     if not seen.size:
         return own_n
-    logit_nk = _log_omega(fitted, frame.iloc[seen]) + _u(fitted)
+    logit_nk = fitted.log_omega_with_sample(frame.iloc[seen]) + _u(fitted)
     own = logit_nk[np.arange(seen.size), source[seen]]
     possible = ~np.isneginf(own)
     own_n[seen[possible]] = np.exp(own[possible] - log_sums(logit_nk[possible]))
     return own_n
-
-
-def _log_omega(fitted: FittedBias, frame: pd.DataFrame) -> Floats:
-    """Compute (n, K) log ω of all sources of the fit, including the target's sample.
-
-    `FittedBias.log_omega` leaves the sample out.
-    """
-    log_nk = np.zeros((len(frame), fitted.data.n_sources))
-    for factor in fitted.factors:
-        log_nk = log_nk + factor.log_omega(frame)
-    if fitted.strata is None:
-        return log_nk
-    return log_nk + fitted.strata.log_factor[fitted.strata.cells(frame)]
 
 
 def _u(fitted: FittedBias) -> Floats:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, first_few
 from unskew.records import Bools, Floats, Ints, Weights
+from unskew.records.arrays import refuse_entries
 from unskew.records.clustered_mean import effective_size
 from unskew.target.raking import sweep_margins
 from unskew.target.tilting import Gap, TiltSolution, smallest_conflict, tilt_to_zero
@@ -172,14 +173,7 @@ def read_weight(weights: Weights | npt.ArrayLike, name: str = "weights") -> Floa
             value=list(weight_n.shape),
         )
     bad_n = ~np.isfinite(weight_n) | (weight_n < 0)
-    if bad_n.any():
-        row = int(np.flatnonzero(bad_n)[0])
-        raise DataError(
-            f"{name} must be finite and not negative, but image {row} has {weight_n[row]}.",
-            row=row,
-            value=float(weight_n[row]),
-            count=int(bad_n.sum()),
-        )
+    refuse_entries(bad_n, weight_n, name, "finite and not negative")
     largest = weight_n.max()
     if largest == 0:
         raise DataError("all weights are zero: there is not a single image left.", option=name)

@@ -65,14 +65,12 @@ def judge_tail(
         largest_unit = float(size_m.max() ** 2 / np.square(size_m).sum())
         equal = max(equal, min(largest_unit, _LARGEST_UNIT))
     limit = min(base + 2.0 * equal, 1.0)
-    overlap = replace(
-        overlap, heaviest=heaviest, thresholds={**overlap.thresholds, "heaviest": limit}
-    )
-    if heaviest <= limit:
-        return overlap
     unit = "image" if unit_n is None else "group"
-    return weaken(
+    return _judge(
         overlap,
+        "heaviest",
+        heaviest,
+        limit,
         f"One of {np.count_nonzero(weight_m):,} {unit}s has {largest / weight_m.sum():.2%} of the "
         f"weight and {heaviest:.0%} of the variance (limit {limit:.0%}; effective sample size "
         f"{effective_size(weight_m):,.3g}). The sources hardly ever select {unit}s like it: about "
@@ -104,11 +102,11 @@ def judge_sample(
     share = float(np.average(is_heavier_t, weights=design_t))
     n_units = heaviness_t.size if unit_t is None else np.unique(unit_t).size
     unseen = max(share - _ERRORS * math.sqrt(share * (1.0 - share) / n_units), 0.0)
-    overlap = replace(overlap, unseen=unseen, thresholds={**overlap.thresholds, "unseen": _UNSEEN})
-    if unseen <= _UNSEEN:
-        return overlap
-    return weaken(
+    return _judge(
         overlap,
+        "unseen",
+        unseen,
+        _UNSEEN,
         f"{share:.0%} of the target's images (at least {unseen:.0%}, limit {_UNSEEN:.0%}) would be "
         f"heavier than all but the heaviest of the pool: it has hardly any images like them, and "
         "weights there are extrapolated. Collect such images, or make the target smaller.",
@@ -138,20 +136,27 @@ def judge_lone_strata(
     mass_c = add_by_code(cell_n, weight_n, len(names))
     is_lone_p = weight_p > (0.5 + 1e-9) * mass_c[cell_p]
     lone = float(np.square(weight_p[is_lone_p]).sum() / np.square(weight_p).sum())
-    overlap = replace(overlap, lone=lone, thresholds={**overlap.thresholds, "lone": _LONE})
-    if lone <= _LONE:
-        return overlap
     worst = int(np.argmax(np.where(is_lone_p, weight_p, -1.0)))
     cell = int(cell_p[worst])
     count = int(np.count_nonzero(cell_p == cell))
     held = "has a single one" if count == 1 else f"has {count}, one of which outweighs the others"
-    return weaken(
+    return _judge(
         overlap,
+        "lone",
+        lone,
+        _LONE,
         f"The stratum {short_name(names[cell], 80)} is {mass_c[cell]:.2g} of the target and {held} "
         f"(image, or group): how much they differ there is not known, and such strata carry "
         f"{lone:.0%} of the variance (limit {_LONE:.0%}). Errors may be larger than they look. "
         "Collect more images of it, or use coarser strata.",
     )
+
+
+def _judge(overlap: Overlap, name: str, value: float, limit: float, message: str) -> Overlap:
+    """Note a measure and its limit; beyond it the verdict is "weak", for the reason given."""
+    thresholds = {**overlap.thresholds, name: limit}
+    overlap = replace(overlap, **{name: value, "thresholds": thresholds})  # type: ignore[arg-type]
+    return overlap if value <= limit else weaken(overlap, message)
 
 
 def _by_unit(weight_n: Floats, unit_n: Ints) -> Floats:
