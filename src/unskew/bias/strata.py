@@ -224,10 +224,7 @@ def _check_sampled(name: str, pool: pd.DataFrame, sample: pd.DataFrame) -> None:
     if name not in sample.columns or bool(sample[name].isna().all()):
         hint = ""
         if name == "label":
-            hint = (
-                " A sample without labels cannot give their distribution: use Tilt or Propensity on "
-                "features."
-            )
+            hint = " Without labels it cannot give their distribution: use Tilt or Propensity."
         raise DataError(
             f"the sample of the target has no column {name!r}; its columns are "
             f"{first_few(list(sample.columns), 12)}.{hint}",
