@@ -116,12 +116,24 @@ class FittedBias:
 
     def log_omega_with_sample(self, frame: pd.DataFrame) -> Floats:
         """(n, K) log ω of all sources of the fit, the target's sample included."""
-        log_nk = np.zeros((len(frame), self.data.n_sources))
-        for factor in self.factors:
-            log_nk = log_nk + factor.log_omega(frame)
+        log_nk = self.log_factors(frame)
         if self.strata is not None:
             log_nk = log_nk + self.strata.log_factor[self.strata.cells(frame)]
         return log_nk
+
+    def log_factors(self, frame: pd.DataFrame) -> Floats:
+        """(n, K) the same without the factor of strata."""
+        log_nk = np.zeros((len(frame), self.data.n_sources))
+        for factor in self.factors:
+            log_nk = log_nk + factor.log_omega(frame)
+        return log_nk
+
+    @property
+    def u_k(self) -> Floats:
+        """(K,) u; with strata Ω_k = 1, hence u_k = log n_k."""
+        if self.strata is None:
+            return np.asarray(self.profile.u[0])
+        return np.asarray(np.log(self.data.size_k))
 
     def describe(self) -> Description:
         """Describe what was assumed and estimated, and where c(z) comes from, over all factors."""

@@ -257,18 +257,11 @@ def own_membership(fitted: FittedBias, frame: pd.DataFrame, source: Ints) -> Flo
     seen = np.flatnonzero(_rows_with_seen_levels(fitted, frame))
     if not seen.size:
         return own_n
-    logit_nk = fitted.log_omega_with_sample(frame.iloc[seen]) + _u(fitted)
+    logit_nk = fitted.log_omega_with_sample(frame.iloc[seen]) + fitted.u_k
     own = logit_nk[np.arange(seen.size), source[seen]]
     possible = ~np.isneginf(own)
     own_n[seen[possible]] = np.exp(own[possible] - log_sums(logit_nk[possible]))
     return own_n
-
-
-def _u(fitted: FittedBias) -> Floats:
-    """Return (K,) u; with strata Ω_k = 1, hence u_k = log n_k."""
-    if fitted.strata is None:
-        return np.asarray(fitted.profile.u[0])
-    return np.asarray(np.log(fitted.data.size_k))
 
 
 def _rows_with_seen_levels(fitted: FittedBias, frame: pd.DataFrame) -> Bools:
@@ -285,7 +278,7 @@ def _rows_with_seen_levels(fitted: FittedBias, frame: pd.DataFrame) -> Bools:
         if not is_numeric(trained[name]):
             seen_n &= _isin(frame[name], trained[name])
     if fitted.strata is not None:
-        seen_n &= _stratum_known(fitted, frame)
+        seen_n &= fitted.strata.knows(frame)
     return seen_n
 
 
@@ -295,19 +288,3 @@ def _isin(column: pd.Series[Any], trained: pd.Series[Any]) -> Bools:
     known = set(text_levels(trained, str(trained.name))[0])
     levels, code_n = text_levels(column, str(column.name))
     return np.array([level in known for level in levels])[code_n]
-
-
-def _stratum_known(fitted: FittedBias, frame: pd.DataFrame) -> Bools:
-    from unskew.target.facts import cells_of, column_levels
-
-    assert fitted.strata is not None
-    target = fitted.strata.target
-    read = [column_levels(frame[name], name, fitted.strata.bins.get(name)) for name in target.by]
-    cell_ca, cell_n = cells_of([code_n for _, code_n in read])
-    known = set(target.strata)
-    return np.array(
-        [
-            tuple(levels[at] for (levels, _), at in zip(read, cell, strict=True)) in known
-            for cell in cell_ca
-        ]
-    )[cell_n]

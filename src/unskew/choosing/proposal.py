@@ -66,13 +66,7 @@ def _shared_numbers(pool: Pool, target: Target | None) -> tuple[list[str], int]:
             option="candidates",
             value=None,
         )
-    reference = target.compare(pool)
-    own = pool.frame
-    other = (
-        reference.sample.frame
-        if reference.sample is not None
-        else own[own["source"] == reference.source]
-    )
+    own, other = pool.frame, target.compare(pool).images(pool)
     names = [
         name
         for name in pool.attributes

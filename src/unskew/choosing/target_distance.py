@@ -124,12 +124,7 @@ def _means_of_reference(pool: Pool, target: Target, columns: Sequence[str]) -> I
     """Yield the means of the label and of columns that both share, levels as indicators."""
     from unskew.bias.features import is_numeric
 
-    reference = target.compare(pool)
-    frame = (
-        reference.sample.frame
-        if reference.sample is not None
-        else pool.frame[pool.frame["source"] == reference.source]
-    )
+    frame = target.compare(pool).images(pool)
     count_m = raw_design(frame)
     frame, count_m = frame[count_m > 0], count_m[count_m > 0]
     n_effective = _effective_size(frame, count_m)

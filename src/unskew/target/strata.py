@@ -15,6 +15,7 @@ import numpy as np
 
 from unskew.errors import ConvergenceError, CoverageError, DataError, first_few
 from unskew.records import Bools, Floats, Ints, Pool, Target
+from unskew.records.design_weights import add_design
 from unskew.target.counted_masses import CountedMasses, RakedFromCounts
 from unskew.target.facts import Distribution, cell_text, mass_array
 from unskew.target.interactions import Disagreement, fit_common_interactions
@@ -29,6 +30,8 @@ from unskew.target.mass_covariance import (
 from unskew.target.raking import MarginOfCells, rake_table
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from unskew.target.resolution import PoolCells
 
 
@@ -85,10 +88,7 @@ class TargetStrata:
     def size(self) -> Floats:
         """(C,) N_c, units (images or groups) of the pool in each stratum."""
         kept_n = self.code >= 0
-        return np.asarray(
-            np.bincount(self.code[kept_n], weights=self.unit[kept_n], minlength=len(self.strata)),
-            dtype=np.float64,
-        )
+        return add_design(self.code[kept_n], self.unit[kept_n], len(self.strata))
 
     @property
     def weight(self) -> Floats:
@@ -118,6 +118,13 @@ class TargetReference:
     def describe(self) -> tuple[str, ...]:
         """Return what was given and what is assumed."""
         return self.sentences
+
+    def images(self, pool: Pool) -> pd.DataFrame:
+        """Return the table of the target's images."""
+        if self.sample is not None:
+            return self.sample.frame
+        own: pd.DataFrame = pool.frame[pool.frame["source"] == self.source]
+        return own
 
 
 @dataclass(frozen=True)
