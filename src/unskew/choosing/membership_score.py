@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unskew.choosing.class_membership import hides_labels, membership_of_unlabelled
-from unskew.errors import DataError
 from unskew.records import Bools, Floats, Ints, Pool, Target
 from unskew.records.arrays import log_sums
 from unskew.records.design_weights import DESIGN_WEIGHT, scale_design_weights
-from unskew.splits.folds import deal_folds, join_units, tell_copies, unit_codes
+from unskew.splits.folds import deal_source_folds, join_units, tell_copies, unit_codes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -139,27 +138,7 @@ def make_folds(pool: Pool, target: Target | None, n_folds: int, seed: int) -> Fo
         frame = frame.fillna({DESIGN_WEIGHT: 1.0})
         design_r = scale_design_weights(frame[DESIGN_WEIGHT].to_numpy(), source_r, tuple(names))
     unit_r = find_fold_units(frame)
-    pairs = np.unique(np.column_stack([source_r, unit_r]), axis=0)
-    units_k = np.bincount(pairs[:, 0], minlength=len(names))
-    if units_k.min() < 2:
-        raise DataError(
-            "models are compared on images they were not fitted on, so every source needs at "
-            f"least two independent images (or groups); {names[int(units_k.argmin())]} has "
-            f"{units_k.min()}. Leave that source out of the comparison.",
-            source=names[int(units_k.argmin())],
-            count=int(units_k.min()),
-            limit=2,
-        )
-    n_folds = min(n_folds, int(units_k.min()))
-    fold_r = deal_folds(unit_r, source_r, n_folds, seed)
-    for fold in range(n_folds):
-        lacking = np.setdiff1d(np.arange(len(names)), source_r[fold_r != fold])
-        if lacking.size:
-            raise DataError(
-                f"copies and groups tie all images of {names[int(lacking[0])]} to one fold; use "
-                "fewer folds, or leave the source out.",
-                source=names[int(lacking[0])],
-            )
+    fold_r, n_folds = deal_source_folds(unit_r, source_r, names, n_folds, seed)
     return Folds(
         pool,
         target,

@@ -243,15 +243,22 @@ def sum_covariances(errors: Sequence[MassError]) -> Floats | None:
     return np.asarray(sum(error.covariance_cc for error in errors))
 
 
+def inverse_margins(fitted_c: Floats, indicator_cj: Floats) -> Floats:
+    """(…, J, J) (Zᵀ diag(μ) Z)⁺, of one source or of all."""
+    weighted_cj = fitted_c[..., None] * indicator_cj
+    return np.asarray(
+        np.linalg.pinv(indicator_cj.T @ weighted_cj, hermitian=True, rcond=1e-12),
+        dtype=np.float64,
+    )
+
+
 def margin_jacobian(mass_c: Floats, indicator_cj: Floats) -> Floats:
     """(C, J) ∂p_c/∂m_j of raked masses p_c = w_c exp(ν·z_c), Zᵀp = m.
 
     dp = diag(p) Z dν and Zᵀ dp = dm give dp = diag(p) Z (Zᵀ diag(p) Z)⁺ dm.
     """
     weighted_cj = mass_c[:, None] * indicator_cj
-    return np.asarray(
-        weighted_cj @ np.linalg.pinv(indicator_cj.T @ weighted_cj, hermitian=True, rcond=1e-12)
-    )
+    return np.asarray(weighted_cj @ inverse_margins(mass_c, indicator_cj))
 
 
 def share_jacobian(mass_c: Floats, indicator_cj: Floats) -> Floats:
@@ -261,5 +268,5 @@ def share_jacobian(mass_c: Floats, indicator_cj: Floats) -> Floats:
     diag(p).
     """
     weighted_cj = mass_c[:, None] * indicator_cj
-    inverse_jj = np.linalg.pinv(indicator_cj.T @ weighted_cj, hermitian=True, rcond=1e-12)
+    inverse_jj = inverse_margins(mass_c, indicator_cj)
     return np.asarray(np.diag(mass_c) - weighted_cj @ inverse_jj @ weighted_cj.T)

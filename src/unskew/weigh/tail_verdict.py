@@ -21,7 +21,7 @@ from unskew.errors import short_name
 from unskew.records import Floats, Ints, Overlap
 from unskew.records.clustered_mean import effective_size
 from unskew.solve.overlap import weaken
-from unskew.weigh.effective_size import add_by_code
+from unskew.weigh.effective_size import add_by_code, add_by_unit
 
 # What one unit may add to the variance, besides twice what the largest would add if all images had
 # equal weights (1/m of m equal units, and no more than a tenth of units that differ). A sample of
@@ -53,7 +53,7 @@ def judge_tail(
     largest takes the place of 1/m, up to 0.1. Beside a sample of the target, for which
     `judge_sample` is the sharper judge, 0.5 takes the place of 0.07.
     """
-    weight_m = weight_n if unit_n is None else _by_unit(weight_n, unit_n)
+    weight_m = weight_n if unit_n is None else add_by_unit(unit_n, weight_n)
     largest = float(weight_m.max(initial=0.0))
     if not np.isfinite(weight_m).all() or largest == 0.0:
         return overlap
@@ -61,7 +61,7 @@ def judge_tail(
     base = _HEAVIEST_BESIDE_SAMPLE if beside_sample else _HEAVIEST
     equal = 1.0 / int(np.count_nonzero(weight_m))
     if unit_n is not None:
-        size_m = _by_unit((weight_n > 0).astype(np.float64), unit_n)
+        size_m = add_by_unit(unit_n, (weight_n > 0).astype(np.float64))
         largest_unit = float(size_m.max() ** 2 / np.square(size_m).sum())
         equal = max(equal, min(largest_unit, _LARGEST_UNIT))
     limit = min(base + 2.0 * equal, 1.0)
@@ -157,11 +157,6 @@ def _judge(overlap: Overlap, name: str, value: float, limit: float, message: str
     thresholds = {**overlap.thresholds, name: limit}
     overlap = replace(overlap, **{name: value, "thresholds": thresholds})  # type: ignore[arg-type]
     return overlap if value <= limit else weaken(overlap, message)
-
-
-def _by_unit(weight_n: Floats, unit_n: Ints) -> Floats:
-    unit_u, code_n = np.unique(unit_n, return_inverse=True)
-    return add_by_code(code_n, weight_n, unit_u.size)
 
 
 def _largest_of_unit(value_n: Floats, unit_n: Ints) -> Floats:

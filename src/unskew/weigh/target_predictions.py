@@ -14,7 +14,7 @@ from unskew.records import Estimate, Floats, Ints
 from unskew.records.arrays import refuse_entries
 from unskew.records.design_weights import raw_design
 from unskew.splits.folds import unit_or_row
-from unskew.weigh.effective_size import add_by_code
+from unskew.weigh.effective_size import add_by_unit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -155,11 +155,7 @@ def _gathered(
     row_r = np.zeros(estimation.rows.weight.size)
     is_row_m = row_m >= 0
     row_r[row_m[is_row_m]] = share_m[is_row_m] * target_m[is_row_m]
-    held_u = add_by_code(
-        np.unique(unit_m, return_inverse=True)[1],
-        np.where(is_row_m, 0.0, share_m * (target_m - mean)),
-        np.unique(unit_m).size,
-    )
+    held_u = add_by_unit(unit_m, np.where(is_row_m, 0.0, share_m * (target_m - mean)))
     n_units = held_u.size
     if n_units < 2:
         raise DataError(
