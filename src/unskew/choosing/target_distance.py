@@ -15,6 +15,7 @@ from unskew.records.design_weights import raw_design
 from unskew.records.levels import text_levels
 from unskew.splits.folds import unit_codes
 from unskew.target.facts import cell_text
+from unskew.target.strata import target_images
 from unskew.weigh.uncertainty import weighted_mean
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def _means_of_reference(pool: Pool, target: Target, columns: Sequence[str]) -> I
     """Yield the means of the label and of columns that both share, levels as indicators."""
     from unskew.bias.features import is_numeric
 
-    frame = target.compare(pool).images(pool)
+    frame = target_images(target, pool)
     count_m = raw_design(frame)
     frame, count_m = frame[count_m > 0], count_m[count_m > 0]
     n_effective = _effective_size(frame, count_m)

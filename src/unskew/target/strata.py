@@ -119,12 +119,14 @@ class TargetReference:
         """Return what was given and what is assumed."""
         return self.sentences
 
-    def images(self, pool: Pool) -> pd.DataFrame:
-        """Return the table of the target's images."""
-        if self.sample is not None:
-            return self.sample.frame
-        own: pd.DataFrame = pool.frame[pool.frame["source"] == self.source]
-        return own
+
+def target_images(target: Target, pool: Pool) -> pd.DataFrame:
+    """Return the table of the images that a sample, or a source of the pool, has of the target."""
+    reference = target.compare(pool)
+    if reference.sample is not None:
+        return reference.sample.frame
+    own: pd.DataFrame = pool.frame[pool.frame["source"] == reference.source]
+    return own
 
 
 @dataclass(frozen=True)
