@@ -272,13 +272,11 @@ def _draw_shades(curve: Curve) -> Markup:
 
 def _shade_numbers(values: Sequence[Number]) -> Markup:
     return svg.join(
-        svg.tag(
-            "text",
+        svg.middle_text(
             tables.show_number(value, 2),
-            x=svg.x_position((k + 0.5) / len(values)),
-            y=17,
-            class_=f"heat-text on-{_shade(value)}",
-            text_anchor="middle",
+            svg.x_position((k + 0.5) / len(values)),
+            17,
+            f"heat-text on-{_shade(value)}",
         )
         for k, value in enumerate(values)
     )
@@ -290,13 +288,8 @@ def _shade_axis(curve: Curve) -> Markup:
     if not _levels_fit(curve):
         return Markup("")
     return svg.join(
-        svg.tag(
-            "text",
-            tables.shorten(level),
-            x=svg.x_position((k + 0.5) / len(curve.levels)),
-            y=14,
-            class_="tick",
-            text_anchor="middle",
+        svg.middle_text(
+            tables.shorten(level), svg.x_position((k + 0.5) / len(curve.levels)), 14, "tick"
         )
         for k, level in enumerate(curve.levels)
     )

@@ -170,6 +170,11 @@ def grid_lines(positions: Iterable[float], class_: str = "grid") -> Markup:
     )
 
 
+def middle_text(text: str, x: float | str, y: float, class_: str, **more: object) -> Markup:
+    """Write a text whose middle is at ``x``."""
+    return tag("text", text, x=x, y=y, class_=class_, text_anchor="middle", **more)
+
+
 def mark(kind: str, position: float, y: float) -> Markup:
     """Draw one of the page's marks (pool, debiased, target …), each with its own shape."""
     return tag("use", href=f"#m-{kind}", x=x_position(position), y=y)
