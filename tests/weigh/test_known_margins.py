@@ -7,8 +7,9 @@ import pytest
 from calibration_tables import CAMERAS, LABELS, table
 from raising import refused
 from unskew.errors import ConfigError, CoverageError, DataError
+from unskew.target.raking import check_coverage, margin_masses
 from unskew.weigh.calibrate import calibrate_weights
-from unskew.weigh.known_margins import check_coverage, margin_masses, read_margins, read_means
+from unskew.weigh.known_margins import read_margins, read_means
 
 ONE = np.full(3, 1 / 3)
 
@@ -89,7 +90,7 @@ def test_pandas_tables_are_read_as_dicts_are():
 def test_a_margin_keeps_the_order_of_its_levels_and_codes_the_images_by_it():
     (margin,) = read_margins({"label": ["b", "a", "b"]}, {"label": {"b": 0.75, "a": 0.25}}, ONE)
     assert (margin.name, margin.levels) == ("label", ("b", "a"))
-    assert margin.code.tolist() == [0, 1, 0]
+    assert margin.code_c.tolist() == [0, 1, 0]
     np.testing.assert_array_equal(margin.mass_l, [0.75, 0.25])
     np.testing.assert_allclose(margin_masses(margin, np.array([0.2, 0.3, 0.5])), [0.7, 0.3])
 
@@ -119,8 +120,8 @@ def test_mass_needs_an_image_that_weighs_something():
 def test_means_are_read_with_the_values_of_all_images():
     (mean,) = read_means({"age": (pd.Series([1, 2, 3]), 2)}, 3)
     assert (mean.name, mean.target) == ("age", 2.0)
-    assert mean.value.dtype == np.float64
-    assert mean.value.tolist() == [1.0, 2.0, 3.0]
+    assert mean.value_c.dtype == np.float64
+    assert mean.value_c.tolist() == [1.0, 2.0, 3.0]
     with refused(DataError, column="age", value=np.inf):
         read_means({"age": ([1, 2, 3], np.inf)}, 3)
     with refused(DataError, count=3, value=[2]):

@@ -185,11 +185,9 @@ class FittedBox(Factor):
             )
 
     def describe(self) -> Description:
-        rule = (
-            "min–max"
-            if self.quantile == 0
-            else f"{self.quantile:g} to {1 - self.quantile:g} quantile"
-        )
+        rule = "min–max"
+        if self.quantile != 0:
+            rule = f"{self.quantile:g} to {1 - self.quantile:g} quantile"
         names = ", ".join([*self.numeric, *self.levels])
         boxes = {
             name: {

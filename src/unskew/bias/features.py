@@ -60,11 +60,9 @@ class FeatureColumn:
 
     @property
     def labels(self) -> list[str]:
-        return (
-            [self.name]
-            if self.is_numeric
-            else [f"{self.name} = {level}" for level in self.levels[1:]]
-        )
+        if self.is_numeric:
+            return [self.name]
+        return [f"{self.name} = {level}" for level in self.levels[1:]]
 
 
 @dataclass(frozen=True)
@@ -360,11 +358,9 @@ def combined_columns(feature_nd: Floats) -> list[int]:
         correlation_ee = product_dd[np.ix_(kept, kept)] / np.outer(size_d[kept], size_d[kept])
         correlation_e = product_dd[kept, d] / (size_d[kept] * size_d[d])
         # Squares of rounding: what is left of variance 1.
-        left = (
-            1.0 - float(correlation_e @ np.linalg.solve(correlation_ee, correlation_e))
-            if kept
-            else 1.0
-        )
+        left = 1.0
+        if kept:
+            left = 1.0 - float(correlation_e @ np.linalg.solve(correlation_ee, correlation_e))
         (kept if left > _COMBINED else combined).append(d)
     return combined
 

@@ -20,7 +20,7 @@ from unskew.records import Bools, Floats, Ints, Pool, Target
 from unskew.records.content_keys import Keys, content_keys
 from unskew.records.design_weights import DESIGN_WEIGHT, scale_design_weights
 from unskew.records.levels import codes_or_alone
-from unskew.splits.folds import FOLD_GROUP, deal_folds, join_units, tell_copies, unit_codes
+from unskew.splits.folds import FOLD_GROUP, deal_source_folds, join_units, tell_copies, unit_codes
 from unskew.splits.holdout import held_out_rows
 
 if TYPE_CHECKING:
@@ -376,27 +376,9 @@ def split_folds(data: BiasData, n_folds: int) -> Iterator[tuple[Ints, Ints]]:
     """
     key_r = row_keys(data)
     unit_r = join_units(data.source.size, data.fold_group, tell_copies(data.frame))
-    pairs = np.unique(np.column_stack([data.source, unit_r]), axis=0)
-    units_k = np.bincount(pairs[:, 0], minlength=data.n_sources)
-    if units_k.min() < 2:
-        fewest = data.names[int(units_k.argmin())]
-        raise DataError(
-            "cross-fitting needs at least two images (or groups) of every source; "
-            f"`{fewest}` has {units_k.min()}. Leave the source out, or use Tilt.",
-            source=fewest,
-            count=int(units_k.min()),
-            limit=2,
-        )
-    n_folds = min(n_folds, int(units_k.min()))
-    fold_r = deal_folds(unit_r, name_ranks(data)[data.source], n_folds, data.seed, key_r)
+    fold_r, n_folds = deal_source_folds(
+        unit_r, data.source, data.names, n_folds, data.seed, key_r, name_ranks(data)
+    )
     order_r = np.argsort(key_r, kind="stable")
     for fold in range(n_folds):
-        train, test = order_r[fold_r[order_r] != fold], np.flatnonzero(fold_r == fold)
-        lacking = np.setdiff1d(np.arange(data.n_sources), data.source[train])
-        if lacking.size:
-            raise DataError(
-                "groups are so large that a fold holds all images of "
-                f"`{data.names[int(lacking[0])]}`; use fewer folds, or Tilt.",
-                source=data.names[int(lacking[0])],
-            )
-        yield train, test
+        yield order_r[fold_r[order_r] != fold], np.flatnonzero(fold_r == fold)

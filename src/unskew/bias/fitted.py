@@ -112,12 +112,28 @@ class FittedBias:
                 value=type(table).__name__,
             )
         frame = table.frame if isinstance(table, Pool) else table
+        return self.log_omega_with_sample(frame)[:, : len(self.names)]
+
+    def log_omega_with_sample(self, frame: pd.DataFrame) -> Floats:
+        """(n, K) log ω of all sources of the fit, the target's sample included."""
+        log_nk = self.log_factors(frame)
+        if self.strata is not None:
+            log_nk = log_nk + self.strata.log_factor[self.strata.cells(frame)]
+        return log_nk
+
+    def log_factors(self, frame: pd.DataFrame) -> Floats:
+        """(n, K) the same without the factor of strata."""
         log_nk = np.zeros((len(frame), self.data.n_sources))
         for factor in self.factors:
             log_nk = log_nk + factor.log_omega(frame)
-        if self.strata is not None:
-            log_nk = log_nk + self.strata.log_factor[self.strata.cells(frame)]
-        return log_nk[:, : len(self.names)]
+        return log_nk
+
+    @property
+    def u_k(self) -> Floats:
+        """(K,) u; with strata Ω_k = 1, hence u_k = log n_k."""
+        if self.strata is None:
+            return np.asarray(self.profile.u[0])
+        return np.asarray(np.log(self.data.size_k))
 
     def describe(self) -> Description:
         """Describe what was assumed and estimated, and where c(z) comes from, over all factors."""
@@ -180,14 +196,12 @@ class FittedBias:
     @property
     def _without_levels(self) -> tuple[str, ...]:
         share, shown = self.uncovered
-        return (
-            (
+        if shown:
+            return (
                 f"{THE_TARGET} excluding strata with no images in any source: {first_few(shown)} "
                 f"({share:.4g})",
             )
-            if shown
-            else ()
-        )
+        return ()
 
     @property
     def assumed_labels(self) -> tuple[str, ...]:
@@ -207,11 +221,9 @@ class FittedBias:
         for reference in dict.fromkeys(
             [*([] if data.reference is None else [data.reference]), *named]
         ):
-            which = (
-                "the target's sample"
-                if reference == data.sample
-                else f"the reference {data.names[reference]}"
-            )
+            which = "the target's sample"
+            if reference != data.sample:
+                which = f"the reference {data.names[reference]}"
             references.append(labels_lacking(data.frame, data.source == reference, which))
         return tuple(
             f"{lacking}: p(label) of the target is assumed to follow from the features, that is, "

@@ -15,6 +15,7 @@ from unskew.bias.features import check_columns, is_numeric, read_numbers
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.files.user_code import import_reference, names_function
 from unskew.records import Floats
+from unskew.records.levels import find_positions
 from unskew.splits.folds import COPY_OF
 
 if TYPE_CHECKING:
@@ -95,11 +96,9 @@ def order_by_source(
             if unknown
             else f"has no entry for {first_few(lacking)}"
         )
-        hint = (
-            did_you_mean(unknown[0], own)
-            if unknown
-            else " Give 1.0 (or 'all') for a source that selects without bias."
-        )
+        hint = " Give 1.0 (or 'all') for a source that selects without bias."
+        if unknown:
+            hint = did_you_mean(unknown[0], own)
         raise ConfigError(
             f"{what} {problem}; the sources are {first_few(own, 12)}.{hint}",
             option=what,
@@ -301,21 +300,7 @@ def _frame_by_id(
             option="omega",
             sources=lacking,
         )
-    twice = omega.index[omega.index.duplicated()].tolist()
-    if twice:
-        raise DataError(
-            f"the matrix omega has several rows for {first_few(twice)}; its index must hold each "
-            "id once.",
-            ids=twice,
-        )
-    absent = ids[omega.index.get_indexer(ids) < 0].tolist()
-    if absent:
-        raise DataError(
-            f"the matrix omega has no row for {len(absent)} images, such as {first_few(absent)}; "
-            "its index must hold their ids.",
-            ids=absent,
-            count=len(absent),
-        )
+    find_positions(ids.tolist(), omega.index.tolist(), of="the pool", among="the matrix omega")
     return omega.index, omega[list(names)].to_numpy(dtype=np.float64)
 
 

@@ -158,11 +158,9 @@ def _first_u(problem: LogLinearProblem) -> Floats:
     """(C, K) log n_ck, less the mean of the other factors."""
     with np.errstate(divide="ignore"):
         u_ck = np.log(problem.present_ck)
-    return (
-        u_ck
-        if problem.offset is None
-        else u_ck - own_means(problem.offset, problem.source, problem.cell, problem.n_cells)
-    )
+    if problem.offset is None:
+        return u_ck
+    return u_ck - own_means(problem.offset, problem.source, problem.cell, problem.n_cells)
 
 
 def _newton(

@@ -164,11 +164,9 @@ def _readable(fitted: FittedBias, target: pd.DataFrame) -> list[str]:
 def _thin(n: int, weight_r: Floats, rng: np.random.Generator) -> Ints:
     """Choose rows of the pool with weight, `_MOST_ROWS` at most."""
     positive = np.flatnonzero(weight_r > 0)
-    return (
-        positive
-        if positive.size <= _MOST_ROWS
-        else np.sort(rng.choice(positive, size=_MOST_ROWS, replace=False))
-    )
+    if positive.size <= _MOST_ROWS:
+        return positive
+    return np.sort(rng.choice(positive, size=_MOST_ROWS, replace=False))
 
 
 def _folds(unit: Ints, is_target: npt.NDArray[np.bool_], seed: int) -> Ints | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.errors import ConfigError, DataError, UnskewWarning, first_few, wrong_option
-from unskew.records import Floats, Ints, Pool, Target
+from unskew.records import Bools, Floats, Ints, Pool, Target
 from unskew.records.levels import text_levels
 from unskew.splits.folds import unit_codes
 from unskew.target.facts import (
@@ -63,11 +63,9 @@ class Strata(Bias):
             object.__setattr__(self, "by", names)
         if bins is not None:
             if not isinstance(bins, Mapping):
-                example = (
-                    f"{{{self.columns[0]!r}: [0, 40, 60, 75]}}"
-                    if self.columns
-                    else "{'age': [0, 40, 60, 75]}"
-                )
+                example = "{'age': [0, 40, 60, 75]}"
+                if self.columns:
+                    example = f"{{{self.columns[0]!r}: [0, 40, 60, 75]}}"
                 raise wrong_option(
                     f"bins says for each numeric attribute where it is cut, such as {example}",
                     bins=bins,
@@ -224,12 +222,9 @@ def _check_sampled(name: str, pool: pd.DataFrame, sample: pd.DataFrame) -> None:
                 count=n_missing,
             )
     if name not in sample.columns or bool(sample[name].isna().all()):
-        hint = (
-            " A sample without labels cannot give their distribution: use Tilt or Propensity on "
-            "features."
-            if name == "label"
-            else ""
-        )
+        hint = ""
+        if name == "label":
+            hint = " Without labels it cannot give their distribution: use Tilt or Propensity."
         raise DataError(
             f"the sample of the target has no column {name!r}; its columns are "
             f"{first_few(list(sample.columns), 12)}.{hint}",
@@ -259,6 +254,12 @@ class FittedStrata:
     def cells(self, frame: pd.DataFrame) -> Ints:
         """(n,) stratum of every row of any table; levels of no stratum are an error."""
         return find_cells(frame, self.target, self.bins)
+
+    def knows(self, frame: pd.DataFrame) -> Bools:
+        """(n,) whether the row is in one of the strata."""
+        cells, cell_n = _cells_of_table(frame, self.target, self.bins)
+        known = set(self.target.strata)
+        return np.array([cell in known for cell in cells])[cell_n]
 
     def units(self, frame: pd.DataFrame, by_group: bool) -> Floats:
         """(n,) 1, or 1/(images of its group in its stratum) if masses count groups.
@@ -291,15 +292,8 @@ def find_cells(
     frame: pd.DataFrame, target: TargetStrata, bins: Mapping[str, Sequence[float]]
 ) -> Ints:
     """(n,) index of every row's stratum among those of ``target``."""
-    from unskew.bias.features import check_columns
-
-    check_columns(frame, target.by)
-    read = [column_levels(frame[name], name, bins.get(name)) for name in target.by]
-    cell_ca, cell_n = cells_of([code_n for _, code_n in read])
+    cells, cell_n = _cells_of_table(frame, target, bins)
     index = {cell: at for at, cell in enumerate(target.strata)}
-    cells = [
-        tuple(levels[at] for (levels, _), at in zip(read, cell, strict=True)) for cell in cell_ca
-    ]
     unknown = [cell_text(target.by, cell) for cell in cells if cell not in index]
     if unknown:
         raise DataError(
@@ -309,6 +303,21 @@ def find_cells(
             levels=unknown,
         )
     return np.array([index[cell] for cell in cells], dtype=np.int64)[cell_n]
+
+
+def _cells_of_table(
+    frame: pd.DataFrame, target: TargetStrata, bins: Mapping[str, Sequence[float]]
+) -> tuple[list[tuple[str, ...]], Ints]:
+    """Find the combinations of levels that occur, and (n,) that of every row."""
+    from unskew.bias.features import check_columns
+
+    check_columns(frame, target.by)
+    read = [column_levels(frame[name], name, bins.get(name)) for name in target.by]
+    cell_ca, cell_n = cells_of([code_n for _, code_n in read])
+    cells = [
+        tuple(levels[at] for (levels, _), at in zip(read, cell, strict=True)) for cell in cell_ca
+    ]
+    return cells, cell_n
 
 
 def flag_identifying(target: TargetStrata, count_ck: Ints) -> tuple[str, ...]:

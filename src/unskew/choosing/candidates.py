@@ -111,11 +111,9 @@ class Candidate:
             return self.failure
         if self.verdict != "ok":
             return f"its overlap is {self.verdict}"
-        return (
-            "it tells almost every image's source, so its score says nothing"
-            if self.identifies
-            else None
-        )
+        if self.identifies:
+            return "it tells almost every image's source, so its score says nothing"
+        return None
 
 
 def name_candidates(

@@ -100,24 +100,15 @@ def membership_of_unlabelled(fitted: FittedBias, frame: pd.DataFrame, source_n: 
     return np.asarray(own_n)
 
 
-def _u(fitted: FittedBias) -> Floats:
-    if fitted.strata is not None:
-        return np.asarray(np.log(fitted.data.size_k))
-    return np.asarray(fitted.profile.u[0])
-
-
 def _pool_logits(fitted: FittedBias, frame: pd.DataFrame) -> Floats:
     """(n, K) log e^{u_k} ω_k(x, y) of the pool's sources; −inf for a label never seen."""
     n_sources = len(fitted.names)
-    log_nk = sum(
-        (factor.log_omega(frame) for factor in fitted.factors),
-        np.zeros((len(frame), fitted.data.n_sources)),
-    )
+    log_nk = fitted.log_factors(frame)
     if fitted.strata is not None:
         code_n = class_codes(frame, _strata_classes(fitted))
         factor_ck = np.vstack([fitted.strata.log_factor, np.full((1, log_nk.shape[1]), -np.inf)])
         log_nk = log_nk + factor_ck[code_n]  # −1: the last row
-    return np.asarray(log_nk + _u(fitted))[:, :n_sources]
+    return np.asarray(log_nk + fitted.u_k)[:, :n_sources]
 
 
 def _strata_classes(fitted: FittedBias) -> tuple[str, ...]:
@@ -138,17 +129,14 @@ def _log_odds(fitted: FittedBias, frame: pd.DataFrame) -> Floats:
             ),
             np.zeros((len(frame), fitted.data.n_sources)),
         )
-        logit_nk = log_nk + _u(fitted)
+        logit_nk = log_nk + fitted.u_k
         return np.asarray(logit_nk[:, n_sources] - logsumexp(logit_nk[:, :n_sources], axis=1))
     # r(x) = Σ_y p(y | x) r(x, y), with r = 1/Σ_k (n_k/n) ω_k, because Ω_k = 1.
     assert fitted.target is not None
     assert fitted.target.label_shift is not None
     classes, size_k = _strata_classes(fitted), fitted.data.size_k
     log_p_nc = ClassScores(classes).log_p(frame)
-    other_nk = sum(
-        (factor.log_omega(frame) for factor in fitted.factors),
-        np.zeros((len(frame), fitted.data.n_sources)),
-    )
+    other_nk = fitted.log_factors(frame)
     log_share_k = np.log(size_k / size_k.sum())
     log_r_nc = -logsumexp(other_nk[:, None, :] + fitted.strata.log_factor + log_share_k, axis=2)
     log_r_n = logsumexp(log_p_nc + log_r_nc, axis=1)

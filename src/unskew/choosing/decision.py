@@ -193,11 +193,9 @@ def _why(
             "other is within one standard error of it."
         )
     passed = [candidate.name for candidate in near if candidate not in agreeing] if agreeing else []
-    rank = (
-        "within one standard error of the best score"
-        if chosen in near
-        else "whose distance from the best score chance explains"
-    )
+    rank = "whose distance from the best score chance explains"
+    if chosen in near:
+        rank = "within one standard error of the best score"
     by_facts = not agreeing or any(other.parameters < chosen.parameters for other in agreeing)
     how = "one nearest to what is known about the target" if by_facts else "simplest"
     sentence = (
@@ -210,11 +208,9 @@ def _why(
             f" ({lead.name} is ahead by {own.behind:.2g}, standard error {own.behind_stderr:.2g})"
         )
     sentence += "."
-    return (
-        sentence
-        if not passed
-        else f"{sentence} Passed over for contradicting it: {first_few(passed)}."
-    )
+    if not passed:
+        return sentence
+    return f"{sentence} Passed over for contradicting it: {first_few(passed)}."
 
 
 def _find_ties(able: Sequence[Candidate]) -> list[list[Candidate]]:

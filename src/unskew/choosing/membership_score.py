@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unskew.choosing.class_membership import hides_labels, membership_of_unlabelled
-from unskew.errors import DataError
 from unskew.records import Bools, Floats, Ints, Pool, Target
 from unskew.records.arrays import log_sums
 from unskew.records.design_weights import DESIGN_WEIGHT, scale_design_weights
-from unskew.splits.folds import deal_folds, join_units, tell_copies, unit_codes
+from unskew.splits.folds import deal_source_folds, join_units, tell_copies, unit_codes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,11 +74,9 @@ class Folds:
             return replace(target, reference=Pool(target.reference.frame[train]), holdout=0.0)
         # A stratum may have all of its images in one fold: the fit without them must not fail for
         # that.
-        return (
-            replace(target, holdout=0.0)
-            if target.kind == "source"
-            else replace(target, uncovered="restrict")
-        )
+        if target.kind == "source":
+            return replace(target, holdout=0.0)
+        return replace(target, uncovered="restrict")
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,27 +138,7 @@ def make_folds(pool: Pool, target: Target | None, n_folds: int, seed: int) -> Fo
         frame = frame.fillna({DESIGN_WEIGHT: 1.0})
         design_r = scale_design_weights(frame[DESIGN_WEIGHT].to_numpy(), source_r, tuple(names))
     unit_r = find_fold_units(frame)
-    pairs = np.unique(np.column_stack([source_r, unit_r]), axis=0)
-    units_k = np.bincount(pairs[:, 0], minlength=len(names))
-    if units_k.min() < 2:
-        raise DataError(
-            "models are compared on images they were not fitted on, so every source needs at "
-            f"least two independent images (or groups); {names[int(units_k.argmin())]} has "
-            f"{units_k.min()}. Leave that source out of the comparison.",
-            source=names[int(units_k.argmin())],
-            count=int(units_k.min()),
-            limit=2,
-        )
-    n_folds = min(n_folds, int(units_k.min()))
-    fold_r = deal_folds(unit_r, source_r, n_folds, seed)
-    for fold in range(n_folds):
-        lacking = np.setdiff1d(np.arange(len(names)), source_r[fold_r != fold])
-        if lacking.size:
-            raise DataError(
-                f"copies and groups tie all images of {names[int(lacking[0])]} to one fold; use "
-                "fewer folds, or leave the source out.",
-                source=names[int(lacking[0])],
-            )
+    fold_r, n_folds = deal_source_folds(unit_r, source_r, names, n_folds, seed)
     return Folds(
         pool,
         target,
@@ -259,33 +236,11 @@ def own_membership(fitted: FittedBias, frame: pd.DataFrame, source: Ints) -> Flo
     seen = np.flatnonzero(_rows_with_seen_levels(fitted, frame))
     if not seen.size:
         return own_n
-    logit_nk = _log_omega(fitted, frame.iloc[seen]) + _u(fitted)
+    logit_nk = fitted.log_omega_with_sample(frame.iloc[seen]) + fitted.u_k
     own = logit_nk[np.arange(seen.size), source[seen]]
     possible = ~np.isneginf(own)
     own_n[seen[possible]] = np.exp(own[possible] - log_sums(logit_nk[possible]))
     return own_n
-
-
-def _log_omega(fitted: FittedBias, frame: pd.DataFrame) -> Floats:
-    """Compute (n, K) log ω of all sources of the fit, including the target's sample.
-
-    `FittedBias.log_omega` leaves the sample out.
-    """
-    log_nk = np.zeros((len(frame), fitted.data.n_sources))
-    for factor in fitted.factors:
-        log_nk = log_nk + factor.log_omega(frame)
-    return (
-        log_nk
-        if fitted.strata is None
-        else log_nk + fitted.strata.log_factor[fitted.strata.cells(frame)]
-    )
-
-
-def _u(fitted: FittedBias) -> Floats:
-    """Return (K,) u; with strata Ω_k = 1, hence u_k = log n_k."""
-    if fitted.strata is None:
-        return np.asarray(fitted.profile.u[0])
-    return np.asarray(np.log(fitted.data.size_k))
 
 
 def _rows_with_seen_levels(fitted: FittedBias, frame: pd.DataFrame) -> Bools:
@@ -302,7 +257,7 @@ def _rows_with_seen_levels(fitted: FittedBias, frame: pd.DataFrame) -> Bools:
         if not is_numeric(trained[name]):
             seen_n &= _isin(frame[name], trained[name])
     if fitted.strata is not None:
-        seen_n &= _stratum_known(fitted, frame)
+        seen_n &= fitted.strata.knows(frame)
     return seen_n
 
 
@@ -312,19 +267,3 @@ def _isin(column: pd.Series[Any], trained: pd.Series[Any]) -> Bools:
     known = set(text_levels(trained, str(trained.name))[0])
     levels, code_n = text_levels(column, str(column.name))
     return np.array([level in known for level in levels])[code_n]
-
-
-def _stratum_known(fitted: FittedBias, frame: pd.DataFrame) -> Bools:
-    from unskew.target.facts import cells_of, column_levels
-
-    assert fitted.strata is not None
-    target = fitted.strata.target
-    read = [column_levels(frame[name], name, fitted.strata.bins.get(name)) for name in target.by]
-    cell_ca, cell_n = cells_of([code_n for _, code_n in read])
-    known = set(target.strata)
-    return np.array(
-        [
-            tuple(levels[at] for (levels, _), at in zip(read, cell, strict=True)) in known
-            for cell in cell_ca
-        ]
-    )[cell_n]

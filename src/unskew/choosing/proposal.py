@@ -9,6 +9,7 @@ import numpy as np
 from unskew.bias.class_scores import LABEL, SCORE_COLUMN
 from unskew.errors import ConfigError, DataError, first_few
 from unskew.records import Pool, Target
+from unskew.target.strata import target_images
 
 if TYPE_CHECKING:
     from unskew.bias.base import Bias
@@ -66,13 +67,7 @@ def _shared_numbers(pool: Pool, target: Target | None) -> tuple[list[str], int]:
             option="candidates",
             value=None,
         )
-    reference = target.compare(pool)
-    own = pool.frame
-    other = (
-        reference.sample.frame
-        if reference.sample is not None
-        else own[own["source"] == reference.source]
-    )
+    own, other = pool.frame, target_images(target, pool)
     names = [
         name
         for name in pool.attributes

@@ -113,17 +113,8 @@ def show_table(table: pd.DataFrame) -> str:
             [_with_error(*pair) for pair in zip(table[name], error, strict=True)],
             dtype=object,
         )
-    for name in (
-        "outside",
-        "parameters",
-        "ess",
-        "verdict",
-        "fit_p",
-        "distance",
-        "distance_p",
-        "auc",
-        "remark",
-    ):
+    others = "outside parameters ess verdict fit_p distance distance_p auc remark"
+    for name in others.split():
         if name in ("verdict", "remark"):
             shown[name] = table[name].map(lambda text: text if len(text) <= 90 else f"{text[:89]}…")
         elif table[name].notna().any():

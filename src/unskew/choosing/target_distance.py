@@ -15,6 +15,7 @@ from unskew.records.design_weights import raw_design
 from unskew.records.levels import text_levels
 from unskew.splits.folds import unit_codes
 from unskew.target.facts import cell_text
+from unskew.target.strata import target_images
 from unskew.weigh.uncertainty import weighted_mean
 
 if TYPE_CHECKING:
@@ -109,11 +110,9 @@ def _shares(pool: Pool, target: Target) -> Iterator[Fact]:
     for strata in _given_strata(pool, target):
         for at in np.argsort(-strata.mass, kind="stable")[:_MOST_FACTS]:
             if strata.in_scope[at]:
-                stderr = (
-                    0.0
-                    if strata.covariance is None
-                    else float(np.sqrt(max(strata.covariance[at, at], 0.0)))
-                )
+                stderr = 0.0
+                if strata.covariance is not None:
+                    stderr = float(np.sqrt(max(strata.covariance[at, at], 0.0)))
                 yield Fact(
                     cell_text(strata.by, strata.strata[at]),
                     np.asarray(strata.code == at, float),
@@ -126,12 +125,7 @@ def _means_of_reference(pool: Pool, target: Target, columns: Sequence[str]) -> I
     """Yield the means of the label and of columns that both share, levels as indicators."""
     from unskew.bias.features import is_numeric
 
-    reference = target.compare(pool)
-    frame = (
-        reference.sample.frame
-        if reference.sample is not None
-        else pool.frame[pool.frame["source"] == reference.source]
-    )
+    frame = target_images(target, pool)
     count_m = raw_design(frame)
     frame, count_m = frame[count_m > 0], count_m[count_m > 0]
     n_effective = _effective_size(frame, count_m)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError
+from unskew.errors import ConfigError, DataError
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
@@ -31,6 +31,35 @@ def is_missing(value: object) -> bool:
         or type(value).__name__ in ("NAType", "NaTType")
         or (isinstance(value, float | np.floating) and bool(np.isnan(value)))
     )
+
+
+def check_length(array: npt.NDArray[Any], n: int, name: str, way_out: str = "") -> None:
+    """Refuse an array that has not one entry for each of n images."""
+    if array.shape != (n,):
+        raise DataError(
+            f"{name} has one entry for each of the {n} images; got shape {array.shape}.{way_out}",
+            option=name,
+            value=list(array.shape),
+            count=n,
+            limit=n,
+        )
+
+
+def refuse_entries(
+    bad_n: Bools, value_n: npt.NDArray[Any], name: str, rule: str, way_out: str = ""
+) -> None:
+    """Refuse an array of numbers some of which break the ``rule``; name the first one."""
+    wrong = np.flatnonzero(bad_n)
+    if wrong.size:
+        row = int(wrong[0])
+        raise DataError(
+            f"{name} must be {rule}, but image {row} has {value_n[row]} ({wrong.size} in all)."
+            f"{way_out}",
+            option=name,
+            row=row,
+            value=float(value_n[row]),
+            count=int(wrong.size),
+        )
 
 
 Randomness = int | np.random.Generator

@@ -119,11 +119,9 @@ def draw_from_population(
     n_population, n_sources = omega_nk.shape
     label_n = None if label is None else np.asarray(label)
     if label_n is not None and label_n.shape != (n_population,):
-        raise ConfigError(
-            f"label needs one entry for each of the {n_population} images of the population; got "
-            f"shape {label_n.shape}.",
-            option="label",
-            value=list(label_n.shape),
+        raise wrong_option(
+            f"label has one entry for each of the {n_population} images of the population",
+            label=list(label_n.shape),
         )
     size_k = split_sizes(sizes, n_sources)
     rng = np.random.default_rng(seed)

@@ -90,13 +90,7 @@ def split_sizes(n: int | Sequence[int] | Ints, n_sources: int) -> Ints:
     """
     if np.ndim(n) == 0:
         total = int(np.asarray(n))
-        if total < n_sources:
-            raise ConfigError(
-                f"every source needs at least one image: got n={total} for {n_sources} sources.",
-                option="n",
-                value=total,
-                limit=n_sources,
-            )
+        _check_total(total, n_sources)
         return np.full(n_sources, total // n_sources, dtype=np.int64) + (
             np.arange(n_sources) < total % n_sources
         )
@@ -109,6 +103,13 @@ def split_sizes(n: int | Sequence[int] | Ints, n_sources: int) -> Ints:
             value=np.asarray(n).tolist(),
         )
     return size_k
+
+
+def _check_total(n: int, n_sources: int) -> None:
+    if n < n_sources:
+        raise wrong_option(
+            f"n is at least one image for each of {n_sources} sources", n=n, limit=n_sources
+        )
 
 
 def repeat_codes(size_k: Ints) -> Ints:
@@ -129,13 +130,7 @@ def geometric_sizes(n: int, n_sources: int, ratio: float) -> Ints:
             "ratio is how many times larger each source is than the one before it, above 0",
             ratio=ratio,
         )
-    if n < n_sources:
-        raise ConfigError(
-            f"every source needs at least one image: got n={n} for {n_sources} sources.",
-            option="n",
-            value=n,
-            limit=n_sources,
-        )
+    _check_total(n, n_sources)
     # In logarithms, so that no power of the ratio overflows.
     log_k = np.arange(n_sources) * np.log(ratio)
     share_k = np.exp(log_k - log_k.max())

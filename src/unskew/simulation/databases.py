@@ -123,11 +123,9 @@ def simulate_overlapping_classes(
     levels, code_n = _labels(population)
     if n_sources < 1 or len(levels) % n_sources:
         divisors = [k for k in range(2, len(levels) + 1) if len(levels) % k == 0]
-        way_out = (
-            f"Set --sources to one of {first_few(divisors, 12)}."
-            if divisors
-            else "Use images of two classes or more."
-        )
+        way_out = "Use images of two classes or more."
+        if divisors:
+            way_out = f"Set --sources to one of {first_few(divisors, 12)}."
         raise ConfigError(
             "each source has classes of its own, equally many, so the number of sources must "
             f"divide that of classes: got {n_sources} sources for {len(levels)} classes. {way_out}",

@@ -301,11 +301,9 @@ class _Search:
                 or change <= 1e-4 * length * slope
                 or (abs(change) <= noise and slope_there <= -0.5 * slope)
             ):
-                return (
-                    self._lengthened(current, step_k, trial)
-                    if length == 1.0 and slope_there < _STEEP * slope
-                    else trial
-                )
+                if length == 1.0 and slope_there < _STEEP * slope:
+                    return self._lengthened(current, step_k, trial)
+                return trial
             # The zero of the secant of the slope, kept inside the interval.
             length *= (
                 min(0.5, max(0.1, slope / (slope - slope_there)))

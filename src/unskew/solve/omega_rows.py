@@ -126,11 +126,9 @@ class Rows:
     def band_storage(self) -> tuple[int, int, int]:
         """(size, stride, shift) of K x K sums stored flat: (k, l) at k * stride + shift + l."""
         n_sources, band = self.n_sources, self.band
-        return (
-            (n_sources * n_sources, n_sources, 0)
-            if band == n_sources
-            else (n_sources * (2 * band + 1), 2 * band, band)
-        )
+        if band == n_sources:
+            return (n_sources * n_sources, n_sources, 0)
+        return (n_sources * (2 * band + 1), 2 * band, band)
 
     def blocks(self) -> Iterator[Block]:
         """Make one pass over the stored rows."""

@@ -28,17 +28,12 @@ def judge_overlap(inspection: Inspection, names: tuple[str, ...]) -> Overlap:
     """Build the overlap graph, before the solve: the verdict is "ok" or "disconnected"."""
     n = float(inspection.size_k.sum())
     common_mass = None if inspection.common_kk is None else inspection.common_kk / n
-    link, count = (
-        (None, None)
-        if sp.issparse(inspection.link_kl)
-        else _weakest_link(inspection.link_kl, names)
-    )
-    components = (names,) if count is None or count > 0 else _components(inspection.link_kl, names)
-    if sp.issparse(inspection.link_kl):
-        components = _components(inspection.link_kl, names)
-        link, count = (
-            _weakest_link(inspection.link_kl, names) if len(components) == 1 else (None, None)
-        )
+    link_kl, link, count = inspection.link_kl, None, None
+    components = _components(link_kl, names) if sp.issparse(link_kl) else (names,)
+    if len(components) == 1:
+        link, count = _weakest_link(link_kl, names)
+    if count == 0:
+        components = _components(link_kl, names)
     verdict: Verdict = "disconnected" if len(components) > 1 else "ok"
     overlap = Overlap(
         names=names,

@@ -267,11 +267,9 @@ class Profile:
     @cached_property
     def information(self) -> Information:
         """The blocks H_c, B_c and T of the information."""
-        return (
-            self._linear_information()
-            if isinstance(self.derivative, LinearDerivative)
-            else self._dense_information()
-        )
+        if isinstance(self.derivative, LinearDerivative):
+            return self._linear_information()
+        return self._dense_information()
 
     def _linear_information(self) -> Information:
         linear = self.derivative

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -156,6 +157,45 @@ def deal_folds(
     fold_m[order_m] = np.arange(size_m.size) % n_folds
     fold_n: Ints = fold_m[unit_n]
     return fold_n
+
+
+def deal_source_folds(
+    unit_n: Ints,
+    source_n: Ints,
+    names: Sequence[str],
+    n_folds: int,
+    seed: int,
+    key_n: Keys | None = None,
+    rank_k: Ints | None = None,
+) -> tuple[Ints, int]:
+    """(n,) fold of every image, and their number, so that every fold leaves images of each source.
+
+    There are no more folds than units of the smallest source. ``rank_k``: the order of the sources.
+    """
+    pairs = np.unique(np.column_stack([source_n, unit_n]), axis=0)
+    units_k = np.bincount(pairs[:, 0], minlength=len(names))
+    fewest, least = names[int(units_k.argmin())], int(units_k.min())
+    if least < 2:
+        raise DataError(
+            "what is fitted without some of the images needs at least two independent images (or "
+            f"groups) of every source; `{fewest}` has {least}. Leave the source out.",
+            source=fewest,
+            count=least,
+            limit=2,
+        )
+    n_folds = min(n_folds, least)
+    stratum_n = source_n if rank_k is None else rank_k[source_n]
+    fold_n = deal_folds(unit_n, stratum_n, n_folds, seed, key_n)
+    for fold in range(n_folds):
+        lacking = np.setdiff1d(np.arange(len(names)), source_n[fold_n != fold])
+        if lacking.size:
+            name = names[int(lacking[0])]
+            raise DataError(
+                f"groups and copies tie all images of `{name}` to one fold; use fewer folds, or "
+                "leave the source out.",
+                source=name,
+            )
+    return fold_n, n_folds
 
 
 def check_folds(tests: list[Ints], unit_n: Ints) -> Ints:

@@ -10,6 +10,7 @@ import numpy as np
 
 from unskew.errors import DataError, did_you_mean, first_few
 from unskew.records import Floats, Ints, Weights
+from unskew.records.arrays import check_length, refuse_entries
 from unskew.records.levels import MISSING, level_text
 from unskew.target.label_shift import LabelledScores
 
@@ -160,23 +161,9 @@ def _read_weights(weights: Any, n: int) -> Floats:
     if isinstance(weights, Weights):
         weights = weights.sample_weight
     weight_v = np.asarray(weights, dtype=np.float64)
-    if weight_v.shape != (n,):
-        raise DataError(
-            f"validation_weights has one weight for each of the {n} validation images; got the "
-            f"shape {weight_v.shape}.",
-            option="validation_weights",
-            value=list(weight_v.shape),
-            limit=n,
-        )
-    bad = np.flatnonzero(~(np.isfinite(weight_v) & (weight_v >= 0)))
-    if bad.size:
-        raise DataError(
-            f"a weight is finite and not negative; validation_weights has {weight_v[bad[0]]} in "
-            f"row {bad[0]}.",
-            option="validation_weights",
-            row=int(bad[0]),
-            value=float(weight_v[bad[0]]),
-        )
+    check_length(weight_v, n, "validation_weights")
+    bad_v = ~(np.isfinite(weight_v) & (weight_v >= 0))
+    refuse_entries(bad_v, weight_v, "validation_weights", "finite and not negative")
     return weight_v
 
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from unskew.records import Bools, Floats, Ints
 from unskew.records.solution import count_of
+from unskew.target.mass_covariance import inverse_margins
 from unskew.target.raking import sweep_margins
 
 _SWEEPS = 20
@@ -200,19 +201,10 @@ def _sweep(count_kc: Floats, codes: Sequence[Ints]) -> Floats:
     return fitted_kc
 
 
-def _inverse_margins(fitted_c: Floats, indicator_cj: Floats) -> Floats:
-    """(…, J, J) (Zᵀ diag(μ) Z)⁺, of one source or of all."""
-    weighted_cj = fitted_c[..., None] * indicator_cj
-    return np.asarray(
-        np.linalg.pinv(indicator_cj.T @ weighted_cj, hermitian=True, rcond=1e-12),
-        dtype=np.float64,
-    )
-
-
 def _projection(fitted_c: Floats, indicator_cj: Floats) -> Floats:
     """(C, C) A = diag(μ) Z (Zᵀ diag(μ) Z)⁺ Zᵀ of one source."""
     weighted_cj = fitted_c[:, None] * indicator_cj
-    return np.asarray(weighted_cj @ _inverse_margins(fitted_c, indicator_cj) @ indicator_cj.T)
+    return np.asarray(weighted_cj @ inverse_margins(fitted_c, indicator_cj) @ indicator_cj.T)
 
 
 class _Margins:
@@ -231,14 +223,14 @@ class _Margins:
     def __init__(self, fitted_kc: Floats, indicator_cj: Floats) -> None:
         self.indicator_cj = indicator_cj
         self.weighted_kcj = fitted_kc[:, :, None] * indicator_cj
-        self.inverse_kjj = _inverse_margins(fitted_kc, indicator_cj)
+        self.inverse_kjj = inverse_margins(fitted_kc, indicator_cj)
         explained_kcj = self.weighted_kcj @ self.inverse_kjj
         total_c = fitted_kc.sum(axis=0)
         self.information_cc = np.diag(total_c) - np.tensordot(
             explained_kcj, self.weighted_kcj, axes=((0, 2), (0, 2))
         )
         weighted_cj = total_c[:, None] * indicator_cj
-        free_cc = weighted_cj @ _inverse_margins(total_c, indicator_cj) @ weighted_cj.T
+        free_cc = weighted_cj @ inverse_margins(total_c, indicator_cj) @ weighted_cj.T
         self.fixed_information = self.information_cc + free_cc + np.diag(1e-9 * total_c)
 
 
@@ -353,7 +345,7 @@ def _noise(
 ) -> Iterator[tuple[Bools, Floats]]:
     """((C,) the cells that a source sees, distances of counts drawn from the fit) by source."""
     indicator_cj = common.indicator_cj
-    inverse_jj = _inverse_margins(mass_c, indicator_cj)
+    inverse_jj = inverse_margins(mass_c, indicator_cj)
     for fitted_c, effect in zip(common.fitted_kc, effect_k, strict=True):
         seen_c, size = fitted_c > 0, float(fitted_c.sum())
         if not seen_c.any() or size < 1:

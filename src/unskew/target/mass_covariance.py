@@ -199,11 +199,9 @@ def _correlated(stderr_c: Floats, top: int, others_c: Bools) -> Floats:
     """Let the largest error balance all others, which share one correlation ρ ≥ 0."""
     other = np.where(others_c, stderr_c, 0.0)
     squares, square = float(other @ other), float(other.sum() ** 2)
-    rho = (
-        min(1.0, max(0.0, (float(stderr_c[top]) ** 2 - squares) / (square - squares)))
-        if square > squares
-        else 1.0
-    )
+    rho = 1.0
+    if square > squares:
+        rho = min(1.0, max(0.0, (float(stderr_c[top]) ** 2 - squares) / (square - squares)))
     covariance_cc = rho * np.outer(other, other)
     covariance_cc[np.diag_indices_from(covariance_cc)] = other**2
     covariance_cc[top] = covariance_cc[:, top] = -covariance_cc.sum(axis=0)
@@ -245,15 +243,22 @@ def sum_covariances(errors: Sequence[MassError]) -> Floats | None:
     return np.asarray(sum(error.covariance_cc for error in errors))
 
 
+def inverse_margins(fitted_c: Floats, indicator_cj: Floats) -> Floats:
+    """(…, J, J) (Zᵀ diag(μ) Z)⁺, of one source or of all."""
+    weighted_cj = fitted_c[..., None] * indicator_cj
+    return np.asarray(
+        np.linalg.pinv(indicator_cj.T @ weighted_cj, hermitian=True, rcond=1e-12),
+        dtype=np.float64,
+    )
+
+
 def margin_jacobian(mass_c: Floats, indicator_cj: Floats) -> Floats:
     """(C, J) ∂p_c/∂m_j of raked masses p_c = w_c exp(ν·z_c), Zᵀp = m.
 
     dp = diag(p) Z dν and Zᵀ dp = dm give dp = diag(p) Z (Zᵀ diag(p) Z)⁺ dm.
     """
     weighted_cj = mass_c[:, None] * indicator_cj
-    return np.asarray(
-        weighted_cj @ np.linalg.pinv(indicator_cj.T @ weighted_cj, hermitian=True, rcond=1e-12)
-    )
+    return np.asarray(weighted_cj @ inverse_margins(mass_c, indicator_cj))
 
 
 def share_jacobian(mass_c: Floats, indicator_cj: Floats) -> Floats:
@@ -263,5 +268,5 @@ def share_jacobian(mass_c: Floats, indicator_cj: Floats) -> Floats:
     diag(p).
     """
     weighted_cj = mass_c[:, None] * indicator_cj
-    inverse_jj = np.linalg.pinv(indicator_cj.T @ weighted_cj, hermitian=True, rcond=1e-12)
+    inverse_jj = inverse_margins(mass_c, indicator_cj)
     return np.asarray(np.diag(mass_c) - weighted_cj @ inverse_jj @ weighted_cj.T)

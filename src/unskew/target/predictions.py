@@ -193,15 +193,8 @@ def _known(calibration: ScoreCalibration) -> ScoreCalibration:
 
 
 _FILE_KEYS = (
-    "target_scores",
-    "validation_scores",
-    "label",
-    "weight",
-    "group",
-    "classes",
-    "by",
-    "calibrate",
-    "level",
+    *("target_scores", "validation_scores"),  # files
+    *("label", "weight", "group", "classes", "by", "calibrate", "level"),
 )
 # Columns of a table of scores that are no class unless named.
 _OTHER_COLUMNS = ("id", "path", "source", "label", "group", "split", "weight", "sample_weight")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from unskew.errors import ConvergenceError, CoverageError, first_few
 from unskew.records import Bools, Floats, Ints
+from unskew.records.design_weights import add_design
 from unskew.target.tilting import Gap, TiltSolution, smallest_conflict, tilt_to_zero
 
 _SWEEPS = 20
@@ -18,7 +19,7 @@ _FAINTEST = 1e-200
 
 @dataclass(frozen=True)
 class MarginOfCells:
-    """The known distribution of one attribute over the cells of a table.
+    """The known distribution of one attribute over the cells of a table, or over images.
 
     Attributes
     ----------
@@ -29,9 +30,28 @@ class MarginOfCells:
     """
 
     name: str
-    levels: tuple[str, ...]
+    levels: tuple[Hashable, ...]
     mass_l: Floats
     code_c: Ints
+
+    @property
+    def with_mass(self) -> Ints:
+        """The levels with mass."""
+        return np.flatnonzero(self.mass_l > 0)
+
+
+@dataclass(frozen=True)
+class MeanOfCells:
+    """A known mean; ``value_c`` (C,) holds the values of the cells, or of images."""
+
+    name: str
+    value_c: Floats
+    target: float
+
+    @property
+    def scale(self) -> float:
+        """The largest distance of a value from the mean."""
+        return float(np.abs(self.value_c - self.target).max()) or 1.0
 
 
 def rake_table(weight_c: Floats, margins: Sequence[MarginOfCells]) -> Floats:
@@ -45,11 +65,7 @@ def rake_table(weight_c: Floats, margins: Sequence[MarginOfCells]) -> Floats:
     CoverageError : no masses on these cells have all of the margins.
     ConvergenceError : double precision cannot tell whether some have.
     """
-    keep_c = weight_c > 0
-    for margin in margins:
-        keep_c = keep_c & (margin.mass_l[margin.code_c] > 0)
-    for margin in margins:
-        _check_levels_left(margin, weight_c, keep_c)
+    keep_c = find_possible(weight_c, margins)
     kept = [
         replace(
             margin,
@@ -59,16 +75,48 @@ def rake_table(weight_c: Floats, margins: Sequence[MarginOfCells]) -> Floats:
         for margin in margins
     ]
     start_c = weight_c[keep_c] / weight_c[keep_c].sum()
-    swept_c = sweep_margins(
-        start_c, [margin.code_c for margin in kept], [margin.mass_l for margin in kept]
-    )
-    z_cj = np.column_stack([_deviations(margin) for margin in kept])
-    tilt = tilt_to_zero(swept_c, z_cj)
-    if not isinstance(tilt, TiltSolution):
-        raise _unreachable(tilt, z_cj, kept)
+    tilt = tilt_to_facts(start_c, kept, (), [margin.name for margin in kept])
     mass_c = np.zeros(weight_c.size)
     mass_c[keep_c] = tilt.probability / tilt.probability.sum()
     return mass_c
+
+
+def find_possible(weight_c: Floats, margins: Sequence[MarginOfCells]) -> Bools:
+    """(C,) where a weight may be positive: it is now, and every level there has mass.
+
+    Levels with mass that occur nowhere else are a `CoverageError`.
+    """
+    keep_c: Bools = weight_c > 0
+    for margin in margins:
+        keep_c = keep_c & (margin.mass_l[margin.code_c] > 0)
+    for margin in margins:
+        why = "they occur only together with a level of mass 0, or not at all"
+        check_coverage(margin, weight_c * keep_c, why)
+    return keep_c
+
+
+def tilt_to_facts(
+    weight_c: Floats,
+    margins: Sequence[MarginOfCells],
+    means: Sequence[MeanOfCells],
+    names: Sequence[str],
+) -> TiltSolution:
+    """Find the distribution nearest to ``weight_c`` with these margins and means.
+
+    An error calls them by ``names``; it is as that of `rake_table`.
+    """
+    swept_c = sweep_margins(
+        weight_c, [margin.code_c for margin in margins], [margin.mass_l for margin in margins]
+    )
+    columns = [
+        (margin.code_c == at) - margin.mass_l[at] for margin in margins for at in margin.with_mass
+    ]
+    columns += [(mean.value_c - mean.target) / mean.scale for mean in means]
+    z_cj = np.column_stack(columns)
+    tilt = tilt_to_zero(swept_c, z_cj)
+    if not isinstance(tilt, TiltSolution):
+        raise _unreachable(tilt, z_cj, margins, means, names)
+    return tilt
 
 
 def sweep_margins(weight_c: Floats, codes: Sequence[Ints], masses: Sequence[Floats]) -> Floats:
@@ -95,54 +143,55 @@ def sweep_margins(weight_c: Floats, codes: Sequence[Ints], masses: Sequence[Floa
     return swept_c if swept_c.min() > _FAINTEST else weight_c
 
 
-def _check_levels_left(margin: MarginOfCells, weight_c: Floats, keep_c: Bools) -> None:
-    """Refuse a level with mass all of whose cells are empty or have another level of mass 0."""
-    n_levels = len(margin.levels)
-    left_l = np.bincount(margin.code_c, weights=weight_c * keep_c, minlength=n_levels)
-    empty = np.flatnonzero((margin.mass_l > 0) & (left_l == 0))
+def margin_masses(margin: MarginOfCells, weight_c: Floats) -> Floats:
+    """Sum the weights of each level."""
+    return add_design(margin.code_c, weight_c, len(margin.levels))
+
+
+def check_coverage(margin: MarginOfCells, weight_c: Floats, why: str) -> None:
+    """Refuse a margin with mass on levels that nothing with a positive weight has."""
+    empty = np.flatnonzero((margin.mass_l > 0) & (margin_masses(margin, weight_c) == 0))
     if empty.size:
-        levels = [margin.levels[at] for at in empty]
-        shown = first_few([f"{margin.levels[at]} ({margin.mass_l[at]:.4g})" for at in empty])
+        named = first_few([f"{margin.levels[at]} ({margin.mass_l[at]:.4g})" for at in empty])
         raise CoverageError(
-            f"every cell with {margin.name} = {shown} is empty or combined with a level of mass 0, "
-            f"so {margin.mass_l[empty].sum():.4g} of the target cannot be reached.",
+            f"the target has mass on levels of {margin.name!r} that cannot be weighted up, because "
+            f"{why}: {named}; {margin.mass_l[empty].sum():.4g} of the target in all. Add a source "
+            "that holds such images, or restrict the target.",
             column=margin.name,
-            levels=levels,
+            levels=[margin.levels[at] for at in empty],
         )
-
-
-def _deviations(margin: MarginOfCells) -> Floats:
-    """(C, J) a column with mean 0 under the margin for every level with mass."""
-    with_mass = np.flatnonzero(margin.mass_l > 0)
-    return np.asarray((margin.code_c[:, None] == with_mass) - margin.mass_l[with_mass])
 
 
 def _unreachable(
-    gap: Gap | None, z_cj: Floats, margins: Sequence[MarginOfCells]
+    gap: Gap | None,
+    z_cj: Floats,
+    margins: Sequence[MarginOfCells],
+    means: Sequence[MeanOfCells],
+    names: Sequence[str],
 ) -> CoverageError | ConvergenceError:
-    names = [margin.name for margin in margins]
     if gap is None:
         return ConvergenceError(
-            "the margins are so close to the limit of what these cells can reach that double "
-            "precision cannot tell whether they can be reached. Merge rare levels, or leave one "
-            "margin out.",
-            columns=names,
+            "the margins are so close to the limit of what can be reached here that double "
+            "precision cannot tell whether they can. Merge rare levels, or leave one margin out.",
+            columns=list(names),
         )
-    with_mass = [np.flatnonzero(margin.mass_l > 0) for margin in margins]
     wanted = [
-        (f"{margin.name} = {margin.levels[at]}", margin.mass_l[at])
-        for margin, levels in zip(margins, with_mass, strict=True)
-        for at in levels
+        (f"{margin.name} = {margin.levels[at]}", margin.mass_l[at], 1.0)
+        for margin in margins
+        for at in margin.with_mass
     ]
+    wanted += [(f"mean of {mean.name}", mean.target, mean.scale) for mean in means]
     nearest = [
-        f"{name}: {mass + offset:.6g} instead of {mass:.6g}"
-        for (name, mass), offset in zip(wanted, gap.nearest, strict=True)
+        f"{name}: {target + scale * offset:.6g} instead of {target:.6g}"
+        for (name, target, scale), offset in zip(wanted, gap.nearest, strict=True)
         if abs(offset) > 1e-9
     ]
-    block_j = np.repeat(np.arange(len(margins)), [levels.size for levels in with_mass])
+    sizes = [*(margin.with_mass.size for margin in margins), *[1] * len(means)]
+    block_j = np.repeat(np.arange(len(sizes)), sizes)
     conflict = [names[at] for at in smallest_conflict(z_cj, block_j)]
     return CoverageError(
-        f"no masses on these cells have all margins together; in conflict: "
-        f"{first_few(conflict, 12)}. The nearest that can be reached: {first_few(nearest, 12)}.",
+        f"no weights here have all margins together; in conflict: {first_few(conflict, 12)}. The "
+        f"nearest that can be reached: {first_few(nearest, 12)}. Add images that combine these "
+        "levels, or leave one margin out.",
         columns=conflict,
     )

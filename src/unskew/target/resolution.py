@@ -11,7 +11,7 @@ import numpy as np
 
 from unskew.errors import ConfigError, CoverageError, DataError, did_you_mean, first_few
 from unskew.records import Bools, Codes, Floats, Ints, Pool, Target
-from unskew.records.design_weights import design_of_frame
+from unskew.records.design_weights import add_design, design_of_frame
 from unskew.records.levels import MISSING, codes_or_alone, text_levels
 from unskew.target.counted_masses import CountedMasses, RakedFromCounts, design_effects
 from unskew.target.facts import bin_labels, cells_of, check_discrete, column_levels
@@ -69,8 +69,8 @@ class PoolCells:
         """(K, C) units in each source and cell."""
         kept_n, n_cells = self.code_n >= 0, len(self.cells)
         key_m = self.source_n[kept_n] * np.int64(n_cells) + self.code_n[kept_n]
-        count = np.bincount(key_m, weights=self.unit_n[kept_n], minlength=len(self.names) * n_cells)
-        return np.asarray(count.reshape(len(self.names), n_cells), dtype=np.float64)
+        count = add_design(key_m, self.unit_n[kept_n], len(self.names) * n_cells)
+        return count.reshape(len(self.names), n_cells)
 
     @cached_property
     def effect_k(self) -> Floats:
@@ -88,12 +88,7 @@ class PoolCells:
     def size_c(self) -> Floats:
         """(C,) units (images or groups) in each cell."""
         kept_n = self.code_n >= 0
-        return np.asarray(
-            np.bincount(
-                self.code_n[kept_n], weights=self.unit_n[kept_n], minlength=len(self.cells)
-            ),
-            dtype=np.float64,
-        )
+        return add_design(self.code_n[kept_n], self.unit_n[kept_n], len(self.cells))
 
 
 def find_pool_cells(target: Target, pool: Pool | pd.DataFrame) -> PoolCells:
@@ -237,16 +232,12 @@ def _unnamed_levels(
     edges: Sequence[float] | None,
 ) -> DataError:
     unseen = [level for level in known if level not in levels]
-    hint = (
-        f" The target names {first_few(unseen)}, which no image has: another spelling of it?"
-        if unseen
-        else ""
-    )
-    widen = (
-        " Widen the bins, or"
-        if edges is not None
-        else " Give it a mass (0 takes its images out), or"
-    )
+    hint = ""
+    if unseen:
+        hint = f" The target names {first_few(unseen)}, which no image has: another spelling of it?"
+    widen = " Give it a mass (0 takes its images out), or"
+    if edges is not None:
+        widen = " Widen the bins, or"
     shown = first_few([f"{level} ({count} images)" for level, count in unnamed.items()])
     return DataError(
         f"images have {name} = {shown}, which the target does not name; it names "

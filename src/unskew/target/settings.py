@@ -92,11 +92,11 @@ def labels_lacking(frame: pd.DataFrame, is_reference: Bools | None, which: str) 
 
 
 def _assumed_labels(lacking: str) -> list[str]:
-    return (
-        [f"{lacking}: that the labels follow from the features as in the sources is assumed."]
-        if lacking
-        else []
-    )
+    if lacking:
+        return [
+            f"{lacking}: that the labels follow from the features as in the sources is assumed."
+        ]
+    return []
 
 
 def _given(target: Target) -> list[str]:
@@ -131,11 +131,9 @@ def _error(fact: Distribution) -> str:
 def _assumed(target: Target) -> list[str]:
     if len(target.facts) < 2:
         return []
-    table = (
-        "of the table given for them"
-        if isinstance(target.interactions, Distribution)
-        else _INTERACTIONS[target.interactions]
-    )
+    table = "of the table given for them"
+    if not isinstance(target.interactions, Distribution):
+        table = _INTERACTIONS[target.interactions]
     sentences = [
         f"The joint distribution of {' × '.join(target.by)} is not given, only its margins: their "
         f"interactions (odds ratios) are assumed to be those {table}, and the rest is raked."

@@ -15,6 +15,7 @@ import numpy as np
 
 from unskew.errors import ConvergenceError, CoverageError, DataError, first_few
 from unskew.records import Bools, Floats, Ints, Pool, Target
+from unskew.records.design_weights import add_design
 from unskew.target.counted_masses import CountedMasses, RakedFromCounts
 from unskew.target.facts import Distribution, cell_text, mass_array
 from unskew.target.interactions import Disagreement, fit_common_interactions
@@ -29,6 +30,8 @@ from unskew.target.mass_covariance import (
 from unskew.target.raking import MarginOfCells, rake_table
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from unskew.target.resolution import PoolCells
 
 
@@ -85,10 +88,7 @@ class TargetStrata:
     def size(self) -> Floats:
         """(C,) N_c, units (images or groups) of the pool in each stratum."""
         kept_n = self.code >= 0
-        return np.asarray(
-            np.bincount(self.code[kept_n], weights=self.unit[kept_n], minlength=len(self.strata)),
-            dtype=np.float64,
-        )
+        return add_design(self.code[kept_n], self.unit[kept_n], len(self.strata))
 
     @property
     def weight(self) -> Floats:
@@ -118,6 +118,15 @@ class TargetReference:
     def describe(self) -> tuple[str, ...]:
         """Return what was given and what is assumed."""
         return self.sentences
+
+
+def target_images(target: Target, pool: Pool) -> pd.DataFrame:
+    """Return the table of the images that a sample, or a source of the pool, has of the target."""
+    reference = target.compare(pool)
+    if reference.sample is not None:
+        return reference.sample.frame
+    own: pd.DataFrame = pool.frame[pool.frame["source"] == reference.source]
+    return own
 
 
 @dataclass(frozen=True)
@@ -173,48 +182,37 @@ def _check_combinations(pool_cells: PoolCells, table: Distribution, what: str) -
 
 def _covered_fact(target: Target, fact: Distribution, has_images_c: Bools) -> CellMasses:
     """Leave out the cells of a fact without images, if the target allows that."""
-    mass_c = mass_array(fact)
-    empty = _name_uncovered(target, fact.by, fact.cells, mass_c, has_images_c)
+    every = CellMasses(list(fact.cells), mass_array(fact))
+    masses = _without_empty(target, fact.by, every, has_images_c)
     error = mass_error(fact, has_images_c)
-    cells = [fact.cells[at] for at in np.flatnonzero(has_images_c)]
-    kept_c = mass_c[has_images_c]
-    return CellMasses(
-        cells,
-        kept_c / kept_c.sum() if empty else kept_c,
-        () if error is None else (error,),
-        empty,
-    )
+    return masses if error is None else replace(masses, errors=(error,))
 
 
 def _cover(target: Target, pool_cells: PoolCells, masses: CellMasses) -> CellMasses:
     """Leave out raked cells with mass and no images, if the target allows that."""
     seen = set(pool_cells.cells)
     has_images_c = np.array([cell in seen for cell in masses.cells])
-    empty = _name_uncovered(target, target.by, masses.cells, masses.mass_c, has_images_c)
+    kept = _without_empty(target, target.by, masses, has_images_c)
+    errors = [restricted_error(error, masses.mass_c, has_images_c) for error in masses.errors]
+    return replace(kept, errors=tuple(errors))
+
+
+def _without_empty(
+    target: Target, by: Sequence[str], masses: CellMasses, has_images_c: Bools
+) -> CellMasses:
+    """Leave out cells without images (not their errors), if the target allows that."""
+    empty = {
+        cell_text(by, masses.cells[at]): float(masses.mass_c[at])
+        for at in np.flatnonzero(~has_images_c & (masses.mass_c > 0)).tolist()
+    }
     kept_c = masses.mass_c[has_images_c]
+    if empty:
+        allow_uncovered(target, empty, float(kept_c.sum()))
     return CellMasses(
         [masses.cells[at] for at in np.flatnonzero(has_images_c)],
         kept_c / kept_c.sum() if empty else kept_c,
-        tuple(restricted_error(error, masses.mass_c, has_images_c) for error in masses.errors),
-        {**masses.uncovered, **empty},
+        uncovered={**masses.uncovered, **empty},
     )
-
-
-def _name_uncovered(
-    target: Target,
-    by: Sequence[str],
-    cells: Sequence[tuple[str, ...]],
-    mass_c: Floats,
-    has_images_c: Bools,
-) -> dict[str, float]:
-    """{cell with mass and no images: its mass}; refused unless the target may be restricted."""
-    empty = {
-        cell_text(by, cells[at]): float(mass_c[at])
-        for at in np.flatnonzero(~has_images_c & (mass_c > 0)).tolist()
-    }
-    if empty:
-        allow_uncovered(target, empty, float(mass_c[has_images_c].sum()))
-    return empty
 
 
 def allow_uncovered(target: Target, empty: dict[str, float], left: float) -> None:
@@ -317,11 +315,9 @@ def _raked_masses(target: Target, start_c: Floats, margins: list[MarginOfCells])
     try:
         return rake_table(start_c, margins)
     except (CoverageError, ConvergenceError) as error:
-        table = (
-            "the table of interactions"
-            if isinstance(target.interactions, Distribution)
-            else "the pool's own table"
-        )
+        table = "the pool's own table"
+        if isinstance(target.interactions, Distribution):
+            table = "the table of interactions"
         raise type(error)(
             f"the margins of {' and '.join(target.by)} cannot be raked from {table}, because "
             f"combinations that they need are empty there: {error} A joint table (Target.table) "

@@ -274,11 +274,9 @@ def _estimates(drawn: Rows, u_k: Floats, counted_value_n: Floats | None) -> tupl
     log_normalizer_k = np.log(drawn.size_k) - u_k + smallest - math.log(total)
     if counted_value_n is None:
         return log_normalizer_k, math.nan
-    value_r = (
-        counted_value_n
-        if drawn.inverse_n is None
-        else add_by_code(drawn.inverse_n, counted_value_n, weight_r.size)
-    )
+    value_r = counted_value_n
+    if drawn.inverse_n is not None:
+        value_r = add_by_code(drawn.inverse_n, counted_value_n, weight_r.size)
     return log_normalizer_k, float((value_r * weight_r).sum()) / total
 
 

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError, ConvergenceError, CoverageError, DataError, first_few
+from unskew.errors import ConfigError, ConvergenceError, DataError
 from unskew.records import Bools, Floats, Ints, Weights
+from unskew.records.arrays import refuse_entries
 from unskew.records.clustered_mean import effective_size
-from unskew.target.raking import sweep_margins
-from unskew.target.tilting import Gap, TiltSolution, smallest_conflict, tilt_to_zero
-from unskew.weigh.known_margins import (
-    KnownMargin,
-    KnownMean,
-    check_coverage,
+from unskew.target.raking import (
+    MarginOfCells,
+    MeanOfCells,
+    find_possible,
     margin_masses,
-    read_margins,
-    read_means,
+    tilt_to_facts,
 )
+from unskew.weigh.known_margins import read_margins, read_means
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,17 +107,16 @@ def calibrate_weights(
         raise ConfigError(
             "there is nothing to calibrate to: pass margins (with by) or means.", option="margins"
         )
-    keep_n = _keep(weight_n, margin_list)
+    keep_n = find_possible(weight_n, margin_list)
     cell_weight_c, cell_of_kept, first_kept = _collapse(weight_n, keep_n, margin_list, mean_list)
     row_c = np.flatnonzero(keep_n)[first_kept]
-    raked_c = sweep_margins(
+    tilt = tilt_to_facts(
         cell_weight_c,
-        [margin.code[row_c] for margin in margin_list],
-        [margin.mass_l for margin in margin_list],
+        [replace(margin, code_c=margin.code_c[row_c]) for margin in margin_list],
+        [replace(mean, value_c=mean.value_c[row_c]) for mean in mean_list],
+        [f"the margin of {margin.name}" for margin in margin_list]
+        + [f"the mean of {mean.name}" for mean in mean_list],
     )
-    tilt = tilt_to_zero(raked_c, _deviations(row_c, margin_list, mean_list))
-    if not isinstance(tilt, TiltSolution):
-        raise _unreachable(tilt, row_c, margin_list, mean_list)
     after_n = np.zeros(weight_n.size)
     after_n[keep_n] = weight_n[keep_n] * (tilt.probability / cell_weight_c)[cell_of_kept]
     return _summarize(weight_n, after_n / after_n.sum(), margin_list, mean_list, tilt.n_steps)
@@ -127,8 +125,8 @@ def calibrate_weights(
 def _summarize(
     weight_n: Floats,
     after_n: Floats,
-    margins: Sequence[KnownMargin],
-    means: Sequence[KnownMean],
+    margins: Sequence[MarginOfCells],
+    means: Sequence[MeanOfCells],
     n_steps: int,
 ) -> Calibration:
     moved_n = after_n > 0
@@ -145,7 +143,7 @@ def _summarize(
             )
             for margin in margins
         },
-        means={mean.name: float(after_n @ mean.value) for mean in means},
+        means={mean.name: float(after_n @ mean.value_c) for mean in means},
         largest_ratio=float(ratio.max()),
         n_dropped=int(np.count_nonzero((weight_n > 0) & ~moved_n)),
         n_steps=n_steps,
@@ -172,14 +170,7 @@ def read_weight(weights: Weights | npt.ArrayLike, name: str = "weights") -> Floa
             value=list(weight_n.shape),
         )
     bad_n = ~np.isfinite(weight_n) | (weight_n < 0)
-    if bad_n.any():
-        row = int(np.flatnonzero(bad_n)[0])
-        raise DataError(
-            f"{name} must be finite and not negative, but image {row} has {weight_n[row]}.",
-            row=row,
-            value=float(weight_n[row]),
-            count=int(bad_n.sum()),
-        )
+    refuse_entries(bad_n, weight_n, name, "finite and not negative")
     largest = weight_n.max()
     if largest == 0:
         raise DataError("all weights are zero: there is not a single image left.", option=name)
@@ -190,26 +181,11 @@ def read_weight(weights: Weights | npt.ArrayLike, name: str = "weights") -> Floa
     return share_n
 
 
-def _keep(weight_n: Floats, margins: Sequence[KnownMargin]) -> Bools:
-    """Find (n,) images that may have a positive weight.
-
-    It was positive, and no level of theirs has mass 0.
-    """
-    keep_n: Bools = weight_n > 0
-    for margin in margins:
-        keep_n = keep_n & (margin.mass_l[margin.code] > 0)
-    for margin in margins:
-        check_coverage(
-            margin, weight_n * keep_n, "all its images have another attribute at a level of mass 0"
-        )
-    return keep_n
-
-
 def _collapse(
     weight_n: Floats,
     keep_n: Bools,
-    margins: Sequence[KnownMargin],
-    means: Sequence[KnownMean],
+    margins: Sequence[MarginOfCells],
+    means: Sequence[MeanOfCells],
 ) -> tuple[Floats, Ints, Ints]:
     """Merge kept images that agree in all levels and values.
 
@@ -217,7 +193,7 @@ def _collapse(
     """
     cell = np.zeros(int(keep_n.sum()), dtype=np.int64)
     first = np.zeros(1, dtype=np.int64)
-    for column_n in [margin.code for margin in margins] + [mean.value for mean in means]:
+    for column_n in [margin.code_c for margin in margins] + [mean.value_c for mean in means]:
         distinct, code = np.unique(column_n[keep_n], return_inverse=True)
         # Numbered again after every column, so that the product never overflows.
         _, first, cell = np.unique(
@@ -225,57 +201,3 @@ def _collapse(
         )
     cell_weight_c = np.bincount(cell, weights=weight_n[keep_n])
     return cell_weight_c / cell_weight_c.sum(), cell, first
-
-
-def _deviations(row_c: Ints, margins: Sequence[KnownMargin], means: Sequence[KnownMean]) -> Floats:
-    """Return (C, J) columns with target mean 0, one for every level with mass and every mean."""
-    columns = [
-        (margin.code[row_c] == at) - margin.mass_l[at]
-        for margin in margins
-        for at in _levels_with_mass(margin)
-    ]
-    columns += [(mean.value[row_c] - mean.target) / _scale(mean, row_c) for mean in means]
-    return np.column_stack(columns)
-
-
-def _levels_with_mass(margin: KnownMargin) -> list[int]:
-    return [int(at) for at in np.flatnonzero(margin.mass_l > 0)]
-
-
-def _scale(mean: KnownMean, row_c: Ints) -> float:
-    return float(np.abs(mean.value[row_c] - mean.target).max()) or 1.0
-
-
-def _unreachable(
-    gap: Gap | None, row_c: Ints, margins: Sequence[KnownMargin], means: Sequence[KnownMean]
-) -> CoverageError | ConvergenceError:
-    if gap is None:
-        return ConvergenceError(
-            "these margins are so close to the limit of what weights on these images can reach "
-            "that double precision cannot tell whether "
-            "they can be reached. Merge rare levels, or leave one margin out."
-        )
-    labels = [
-        (f"{margin.name} = {margin.levels[at]}", margin.mass_l[at], 1.0)
-        for margin in margins
-        for at in _levels_with_mass(margin)
-    ]
-    labels += [(f"mean of {mean.name}", mean.target, _scale(mean, row_c)) for mean in means]
-    nearest = [
-        f"{name}: {target + scale * offset:.6g} instead of {target:.6g}"
-        for (name, target, scale), offset in zip(labels, gap.nearest, strict=True)
-        if abs(offset) > 1e-9
-    ]
-    blocks = [f"the margin of {margin.name}" for margin in margins] + [
-        f"the mean of {mean.name}" for mean in means
-    ]
-    sizes = [len(_levels_with_mass(margin)) for margin in margins] + [1] * len(means)
-    conflict = smallest_conflict(
-        _deviations(row_c, margins, means), np.repeat(np.arange(len(blocks)), sizes)
-    )
-    return CoverageError(
-        "no weights on these images can reach all margins together; in conflict: "
-        f"{first_few([blocks[at] for at in conflict], 12)}. The nearest that can be reached: "
-        f"{first_few(nearest, 12)}. Add images that combine these levels, or leave one margin out.",
-        columns=[blocks[at] for at in conflict],
-    )

@@ -109,9 +109,8 @@ def diagnose_weights(weights: Weights) -> Diagnosis:
     ess = effective_size(weight_n)
     ess_groups = groups = None
     if weights.unit is not None:
-        group_g, group_n = np.unique(weights.unit, return_inverse=True)
-        groups = group_g.size
-        ess_groups = effective_size(add_by_code(group_n, weight_n, groups))
+        weight_g = add_by_unit(weights.unit, weight_n)
+        groups, ess_groups = weight_g.size, effective_size(weight_g)
     top = math.ceil(n / 100)
     largest = float(weight_n.max())
     return Diagnosis(
@@ -181,6 +180,12 @@ def _effective_size_by_source(
 def add_by_code(code_n: npt.NDArray[Any], value_n: Floats, size: int) -> Floats:
     """Sum the values of each code 0 … size − 1: (size,)."""
     return np.asarray(np.bincount(code_n, weights=value_n, minlength=size), dtype=np.float64)
+
+
+def add_by_unit(unit_n: npt.NDArray[Any], value_n: Floats) -> Floats:
+    """Sum the values of each unit, whatever its code: (number of units,)."""
+    unit_u, code_n = np.unique(unit_n, return_inverse=True)
+    return add_by_code(code_n, value_n, unit_u.size)
 
 
 def pareto_k_threshold(n: int) -> float:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError, CoverageError, DataError, first_few
+from unskew.errors import ConfigError, DataError, first_few
 from unskew.records import Floats, Ints
-from unskew.weigh.effective_size import add_by_code
+from unskew.target.raking import MarginOfCells, MeanOfCells, check_coverage
 from unskew.weigh.sampling_units import check_values
 
 if TYPE_CHECKING:
@@ -23,35 +22,11 @@ if TYPE_CHECKING:
 _MASS_TOLERANCE = 1e-9
 
 
-@dataclass(frozen=True)
-class KnownMargin:
-    """One attribute's known distribution; ``code`` (n,) is each image's level in ``levels``."""
-
-    name: str
-    levels: tuple[Hashable, ...]
-    mass_l: Floats
-    code: Ints
-
-
-@dataclass(frozen=True)
-class KnownMean:
-    """A known target mean; ``value`` (n,) holds the images' own values."""
-
-    name: str
-    value: Floats
-    target: float
-
-
-def margin_masses(margin: KnownMargin, weight_n: Floats) -> Floats:
-    """Sum the weights of each level."""
-    return add_by_code(margin.code, weight_n, len(margin.levels))
-
-
 def read_margins(
     by: Mapping[str, npt.ArrayLike] | pd.DataFrame,
     margins: Mapping[str, Mapping[Any, float] | pd.Series[float]],
     weight_n: Floats,
-) -> list[KnownMargin]:
+) -> list[MarginOfCells]:
     """Read the margins; each is a distribution over levels that occur among the images."""
     if set(by) != set(margins):
         odd = sorted(set(by) ^ set(margins), key=str)
@@ -80,7 +55,7 @@ def _unique_levels(name: str, masses: Mapping[Any, float] | pd.Series[float]) ->
 
 def _read_margin(
     name: str, labels: npt.ArrayLike, masses: Mapping[Any, float], weight_n: Floats
-) -> KnownMargin:
+) -> MarginOfCells:
     label_n = np.asarray(labels)
     if label_n.shape != weight_n.shape:
         raise DataError(
@@ -98,7 +73,7 @@ def _read_margin(
             column=name,
             levels=unknown,
         )
-    margin = KnownMargin(name, tuple(masses), mass_l, code_n)
+    margin = MarginOfCells(name, tuple(masses), mass_l, code_n)
     check_coverage(margin, weight_n, "no image with that level has a positive weight")
     return margin
 
@@ -151,21 +126,7 @@ def _encode(
     ], unknown
 
 
-def check_coverage(margin: KnownMargin, weight_n: Floats, why: str) -> None:
-    """Refuse a margin with mass on levels that no image with a positive weight has."""
-    empty = np.flatnonzero((margin.mass_l > 0) & (margin_masses(margin, weight_n) == 0))
-    if empty.size:
-        named = first_few([f"{margin.levels[at]} ({margin.mass_l[at]:.4g})" for at in empty])
-        raise CoverageError(
-            f"the target has mass on levels of {margin.name!r} that cannot be weighted up, because "
-            f"{why}: {named}; {margin.mass_l[empty].sum():.4g} of the target in all. Add a source "
-            "that holds such images, or restrict the target.",
-            column=margin.name,
-            levels=[margin.levels[at] for at in empty],
-        )
-
-
-def read_means(means: Mapping[str, tuple[npt.ArrayLike, float]], n: int) -> list[KnownMean]:
+def read_means(means: Mapping[str, tuple[npt.ArrayLike, float]], n: int) -> list[MeanOfCells]:
     """Read the known means, with finite values of all images."""
     read = []
     for name, (values, target) in means.items():
@@ -175,5 +136,5 @@ def read_means(means: Mapping[str, tuple[npt.ArrayLike, float]], n: int) -> list
                 column=name,
                 value=float(target),
             )
-        read.append(KnownMean(name, check_values(values, n), float(target)))
+        read.append(MeanOfCells(name, check_values(values, n), float(target)))
     return read

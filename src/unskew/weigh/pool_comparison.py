@@ -180,16 +180,8 @@ def _known(weights: Weights, units: Units, equal_n: Floats, value_n: Floats) -> 
     deviation_n = value_n - float(weights.weight @ value_n)
     spread_m, model_variance = spread_of_mean(weights, units, deviation_n)
     model_variance *= design_effect(weights, units, deviation_n)
-    pooled_m = centre_within_sources(
-        weights, units, value_n.size * equal_n * (value_n - equal_n @ value_n)
-    )
-    return _Noise(
-        max(float(spread_m @ spread_m), model_variance),
-        float(pooled_m @ pooled_m),
-        float(spread_m @ pooled_m),
-        spread_m,
-        pooled_m,
-    )
+    pooled_m = _pooled_spread(weights, units, equal_n, value_n)
+    return _noise(max(float(spread_m @ spread_m), model_variance), spread_m, pooled_m)
 
 
 def _estimated(rows: EstimatedRows, units: Units, equal_r: Floats, value_r: Floats) -> _Noise:
@@ -206,16 +198,19 @@ def _estimated(rows: EstimatedRows, units: Units, equal_r: Floats, value_r: Floa
     else:
         spread_m, variance = spread_of_estimate(rows, units, deviation_r)
         variance += hidden_variance(rows, units, value_r, deviation_r)
-        pooled_m = centre_within_sources(
-            rows, units, value_r.size * equal_r * (value_r - equal_r @ value_r)
-        )
-    return _Noise(
-        variance + margin,
-        float(pooled_m @ pooled_m),
-        float(spread_m @ pooled_m),
-        spread_m,
-        pooled_m,
-    )
+        pooled_m = _pooled_spread(rows, units, equal_r, value_r)
+    return _noise(variance + margin, spread_m, pooled_m)
+
+
+def _pooled_spread(rows: WeightedRows, units: Units, equal_n: Floats, value_n: Floats) -> Floats:
+    """(m,) what each unit adds to the pooled mean."""
+    pull_n = value_n.size * equal_n * (value_n - equal_n @ value_n)
+    return centre_within_sources(rows, units, pull_n)
+
+
+def _noise(weighted: float, spread_m: Floats, pooled_m: Floats) -> _Noise:
+    pooled, shared = float(pooled_m @ pooled_m), float(spread_m @ pooled_m)
+    return _Noise(weighted, pooled, shared, spread_m, pooled_m)
 
 
 def _mass_covariance_of_means(rows: EstimatedRows, value_rj: Floats) -> Floats:

@@ -14,6 +14,7 @@ import scipy.special
 
 from unskew.errors import DataError, wrong_option
 from unskew.records import Estimate, Floats
+from unskew.records.arrays import check_length, refuse_entries
 from unskew.weigh.effective_size import add_by_code
 
 if TYPE_CHECKING:
@@ -208,11 +209,9 @@ def centre_within_sources(weights: WeightedRows, units: Units, influence_n: Floa
     expectation 0.
     """
     n_sources = len(weights.names)
-    total_m = (
-        influence_n
-        if units.are_images
-        else add_by_code(units.unit_n, influence_n, units.stratum_m.size)
-    )
+    total_m = influence_n
+    if not units.are_images:
+        total_m = add_by_code(units.unit_n, influence_n, units.stratum_m.size)
     mean_k = add_by_code(weights.source, influence_n, n_sources) / np.bincount(
         weights.source, weights=weights.design_weight, minlength=n_sources
     )
@@ -269,22 +268,11 @@ def check_values(values: npt.ArrayLike, n: int, name: str = "values") -> Floats:
             f"{name} must be numbers, one per image; got an array of type {value_n.dtype}.",
             value=str(value_n.dtype),
         )
-    if value_n.ndim != 1 or value_n.size != n:
-        raise DataError(
-            f"{name} must be one number per image: one dimension of length {n}, in the order of "
-            f"weights.id; got shape {value_n.shape}. For several quantities call once for each.",
-            count=n,
-            value=list(value_n.shape),
-        )
+    in_order = " They are taken in the order of weights.id; for several quantities call repeatedly."
+    check_length(value_n, n, name, in_order)
     value_n = value_n.astype(np.float64)
-    if not np.isfinite(value_n).all():
-        row = int(np.flatnonzero(~np.isfinite(value_n))[0])
-        raise DataError(
-            f"{name} must be finite, but image {row} has {value_n[row]}. Leave such images out "
-            "before the weights are computed.",
-            row=row,
-            value=float(value_n[row]),
-        )
+    way_out = " Leave such images out before the weights are computed."
+    refuse_entries(~np.isfinite(value_n), value_n, name, "finite", way_out)
     return value_n
 
 

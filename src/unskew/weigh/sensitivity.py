@@ -91,11 +91,9 @@ class Sensitivity:
         elif math.isinf(self.safe_factor):
             sentences.append(f"No such factor makes it {self.threshold:.4g}.")
         else:
-            turns = (
-                "no factor does"
-                if math.isinf(self.turning_factor)
-                else f"a factor of {self.turning_factor:.3g} would be enough"
-            )
+            turns = "no factor does"
+            if not math.isinf(self.turning_factor):
+                turns = f"a factor of {self.turning_factor:.3g} would be enough"
             sentences.append(
                 f"It stays away from {self.threshold:.4g} as long as the factor is below "
                 f"{self.safe_factor:.3g}, sampling error included (without sampling error {turns})."

@@ -10,7 +10,7 @@ import scipy.special
 
 from unskew.records import Estimate, Floats, Ints
 from unskew.records.clustered_mean import effective_size
-from unskew.weigh.effective_size import add_by_code
+from unskew.weigh.effective_size import add_by_unit
 
 # Up to so many images of the rarer kind the interval is the score interval, from twice as many on
 # the normal one, and a mixture between.
@@ -45,8 +45,7 @@ def bound_share(
     n_images = effective_size(weight_n)
     n_units = n_images
     if unit_n is not None:
-        unit_u, code_n = np.unique(unit_n, return_inverse=True)
-        n_units = effective_size(add_by_code(code_n, weight_n, unit_u.size))
+        n_units = effective_size(add_by_unit(unit_n, weight_n))
     n = min(max(binomial / variance, n_units), n_images) if varies else n_units
     quantile = (
         half / estimate.stderr

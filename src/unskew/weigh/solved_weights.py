@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConvergenceError, DataError
 from unskew.records import Floats, Ints, Weights
-from unskew.records.arrays import is_missing
+from unskew.records.arrays import check_length, is_missing
 from unskew.records.levels import find_positions, list_ids
 from unskew.solve.methods import Solved, solve_prepared, with_exact_hessian
 from unskew.solve.omega_rows import Rows
@@ -166,26 +166,14 @@ def _ids(omega: Any, id: Any, n: int) -> npt.NDArray[Any]:
     if id is None:
         id = omega.index if hasattr(omega, "columns") and hasattr(omega, "index") else np.arange(n)
     ids = np.array(id)
-    if ids.shape != (n,):
-        raise DataError(
-            f"id has one entry for each of the {n} images; got shape {ids.shape}.",
-            option="id",
-            count=n,
-            value=list(ids.shape),
-        )
+    check_length(ids, n, "id")
     return ids
 
 
 def group_codes(group: Any, n: int, name: str = "group") -> tuple[Ints, npt.NDArray[Any]]:
     """Return the code of every image's group, and the names of the groups; ``name``: the option."""
     array = np.asarray(group)
-    if array.shape != (n,):
-        raise DataError(
-            f"{name} has one entry for each of the {n} images; got shape {array.shape}.",
-            option=name,
-            count=n,
-            value=list(array.shape),
-        )
+    check_length(array, n, name)
     if array.dtype.kind in "Of":
         missing = [row for row, value in enumerate(array.tolist()) if is_missing(value)]
         if missing:

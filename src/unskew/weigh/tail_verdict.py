@@ -21,7 +21,7 @@ from unskew.errors import short_name
 from unskew.records import Floats, Ints, Overlap
 from unskew.records.clustered_mean import effective_size
 from unskew.solve.overlap import weaken
-from unskew.weigh.effective_size import add_by_code
+from unskew.weigh.effective_size import add_by_code, add_by_unit
 
 # What one unit may add to the variance, besides twice what the largest would add if all images had
 # equal weights (1/m of m equal units, and no more than a tenth of units that differ). A sample of
@@ -53,7 +53,7 @@ def judge_tail(
     largest takes the place of 1/m, up to 0.1. Beside a sample of the target, for which
     `judge_sample` is the sharper judge, 0.5 takes the place of 0.07.
     """
-    weight_m = weight_n if unit_n is None else _by_unit(weight_n, unit_n)
+    weight_m = weight_n if unit_n is None else add_by_unit(unit_n, weight_n)
     largest = float(weight_m.max(initial=0.0))
     if not np.isfinite(weight_m).all() or largest == 0.0:
         return overlap
@@ -61,18 +61,16 @@ def judge_tail(
     base = _HEAVIEST_BESIDE_SAMPLE if beside_sample else _HEAVIEST
     equal = 1.0 / int(np.count_nonzero(weight_m))
     if unit_n is not None:
-        size_m = _by_unit((weight_n > 0).astype(np.float64), unit_n)
+        size_m = add_by_unit(unit_n, (weight_n > 0).astype(np.float64))
         largest_unit = float(size_m.max() ** 2 / np.square(size_m).sum())
         equal = max(equal, min(largest_unit, _LARGEST_UNIT))
     limit = min(base + 2.0 * equal, 1.0)
-    overlap = replace(
-        overlap, heaviest=heaviest, thresholds={**overlap.thresholds, "heaviest": limit}
-    )
-    if heaviest <= limit:
-        return overlap
     unit = "image" if unit_n is None else "group"
-    return weaken(
+    return _judge(
         overlap,
+        "heaviest",
+        heaviest,
+        limit,
         f"One of {np.count_nonzero(weight_m):,} {unit}s has {largest / weight_m.sum():.2%} of the "
         f"weight and {heaviest:.0%} of the variance (limit {limit:.0%}; effective sample size "
         f"{effective_size(weight_m):,.3g}). The sources hardly ever select {unit}s like it: about "
@@ -104,11 +102,11 @@ def judge_sample(
     share = float(np.average(is_heavier_t, weights=design_t))
     n_units = heaviness_t.size if unit_t is None else np.unique(unit_t).size
     unseen = max(share - _ERRORS * math.sqrt(share * (1.0 - share) / n_units), 0.0)
-    overlap = replace(overlap, unseen=unseen, thresholds={**overlap.thresholds, "unseen": _UNSEEN})
-    if unseen <= _UNSEEN:
-        return overlap
-    return weaken(
+    return _judge(
         overlap,
+        "unseen",
+        unseen,
+        _UNSEEN,
         f"{share:.0%} of the target's images (at least {unseen:.0%}, limit {_UNSEEN:.0%}) would be "
         f"heavier than all but the heaviest of the pool: it has hardly any images like them, and "
         "weights there are extrapolated. Collect such images, or make the target smaller.",
@@ -138,15 +136,15 @@ def judge_lone_strata(
     mass_c = add_by_code(cell_n, weight_n, len(names))
     is_lone_p = weight_p > (0.5 + 1e-9) * mass_c[cell_p]
     lone = float(np.square(weight_p[is_lone_p]).sum() / np.square(weight_p).sum())
-    overlap = replace(overlap, lone=lone, thresholds={**overlap.thresholds, "lone": _LONE})
-    if lone <= _LONE:
-        return overlap
     worst = int(np.argmax(np.where(is_lone_p, weight_p, -1.0)))
     cell = int(cell_p[worst])
     count = int(np.count_nonzero(cell_p == cell))
     held = "has a single one" if count == 1 else f"has {count}, one of which outweighs the others"
-    return weaken(
+    return _judge(
         overlap,
+        "lone",
+        lone,
+        _LONE,
         f"The stratum {short_name(names[cell], 80)} is {mass_c[cell]:.2g} of the target and {held} "
         f"(image, or group): how much they differ there is not known, and such strata carry "
         f"{lone:.0%} of the variance (limit {_LONE:.0%}). Errors may be larger than they look. "
@@ -154,9 +152,11 @@ def judge_lone_strata(
     )
 
 
-def _by_unit(weight_n: Floats, unit_n: Ints) -> Floats:
-    unit_u, code_n = np.unique(unit_n, return_inverse=True)
-    return add_by_code(code_n, weight_n, unit_u.size)
+def _judge(overlap: Overlap, name: str, value: float, limit: float, message: str) -> Overlap:
+    """Note a measure and its limit; beyond it the verdict is "weak", for the reason given."""
+    thresholds = {**overlap.thresholds, name: limit}
+    overlap = replace(overlap, **{name: value, "thresholds": thresholds})  # type: ignore[arg-type]
+    return overlap if value <= limit else weaken(overlap, message)
 
 
 def _largest_of_unit(value_n: Floats, unit_n: Ints) -> Floats:

@@ -11,9 +11,10 @@ import scipy.special
 
 from unskew.errors import ConfigError, DataError
 from unskew.records import Estimate, Floats, Ints
+from unskew.records.arrays import refuse_entries
 from unskew.records.design_weights import raw_design
 from unskew.splits.folds import unit_or_row
-from unskew.weigh.effective_size import add_by_code
+from unskew.weigh.effective_size import add_by_unit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,14 +63,9 @@ def read_target_predictions(weights: Weights, predicted_n: Floats, given: Any) -
             value=list(target_m.shape),
         )
     target_m = target_m.astype(np.float64)
-    if not np.isfinite(target_m).all():
-        row = int(np.flatnonzero(~np.isfinite(np.atleast_1d(target_m)))[0])
-        raise DataError(
-            f"target_predicted must be finite, but entry {row} is not. Predict it, or leave that "
-            "image out.",
-            option="target_predicted",
-            row=row,
-        )
+    flat_m = np.atleast_1d(target_m)
+    way_out = " Predict it, or leave that image out."
+    refuse_entries(~np.isfinite(flat_m), flat_m, "target_predicted", "finite", way_out)
     if target_m.ndim == 0:
         return TargetMean(float(target_m))
     if target_m.size == 1:
@@ -159,11 +155,7 @@ def _gathered(
     row_r = np.zeros(estimation.rows.weight.size)
     is_row_m = row_m >= 0
     row_r[row_m[is_row_m]] = share_m[is_row_m] * target_m[is_row_m]
-    held_u = add_by_code(
-        np.unique(unit_m, return_inverse=True)[1],
-        np.where(is_row_m, 0.0, share_m * (target_m - mean)),
-        np.unique(unit_m).size,
-    )
+    held_u = add_by_unit(unit_m, np.where(is_row_m, 0.0, share_m * (target_m - mean)))
     n_units = held_u.size
     if n_units < 2:
         raise DataError(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError, ConvergenceError, DataError
+from unskew.errors import ConfigError, ConvergenceError, DataError, wrong_option
 from unskew.records import Floats, Weights
 from unskew.records.clustered_mean import effective_size
 from unskew.weigh.calibrate import read_weight
@@ -180,11 +180,7 @@ def _choose_cap(
         )
     if quantile is not None:
         if not 0.0 <= quantile <= 1.0:
-            raise ConfigError(
-                f"quantile must be between 0 and 1; got {quantile!r}.",
-                option="quantile",
-                value=quantile,
-            )
+            raise wrong_option("quantile is between 0 and 1", quantile=quantile)
         return float(np.quantile(weight_n, quantile))
     if at == "mse":
         if not values:
@@ -194,11 +190,10 @@ def _choose_cap(
             )
         return _best_cap(weight_n, values)
     if isinstance(at, str) or at is None or not at >= 1.0:
-        raise ConfigError(
+        raise wrong_option(
             "at is the cap as a multiple of the mean weight, at least 1 (weights cannot all be "
-            f"below their mean), or 'mse'; got {at!r}.",
-            option="at",
-            value=at,
+            "below their mean), or 'mse'",
+            at=at,
         )
     # An infinite multiple is no cap at all.
     return min(float(at) / weight_n.size, 1.0)

@@ -10,7 +10,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from unskew.bias.soft_box.likelihood import Boxes, LabelProblem, ascend, edge_slots, pose_problem
+from unskew.bias.soft_box.likelihood import (
+    Ascent,
+    Boxes,
+    LabelProblem,
+    ascend,
+    edge_slots,
+    pose_problem,
+)
 from unskew.bias.soft_box.permutation import permutation_p_value
 from unskew.bias.soft_box.search import (
     constant_membership,
@@ -119,11 +126,10 @@ def fit_soft_boxes(
     constant_nk, constant = constant_membership(problem)
     rng = np.random.default_rng(seed)
     if start is not None:
-        return (
-            _constant_fit(problem, constant, None, 0)
-            if start.is_constant
-            else _climb_from(problem, start, constant)
-        )
+        if start.is_constant:
+            return _constant_fit(problem, constant, None, 0)
+        earlier = Boxes(start.lower, start.upper, start.width, problem.no_boxes().u)
+        return _made(ascend(problem, make_room(problem, earlier)), constant)
     if np.count_nonzero(~problem.is_fixed) == 0 or np.count_nonzero(problem.count.sum(axis=0)) < 2:
         return _constant_fit(problem, constant, None, 0)
     p_value, n_permutations = None, 0
@@ -139,16 +145,7 @@ def fit_soft_boxes(
     boxes, log_likelihood = ascent.boxes, ascent.at.log_likelihood
     if log_likelihood - constant <= problem.schwarz * (boxes.n_edges + 1):
         return replace(_constant_fit(problem, constant, p_value, n_permutations), rejected=boxes)
-    return SoftBoxFit(
-        boxes.lower,
-        boxes.upper,
-        boxes.width,
-        log_likelihood,
-        constant,
-        p_value,
-        n_permutations,
-        False,
-    )
+    return _made(ascent, constant, p_value, n_permutations)
 
 
 def widen_soft_boxes(
@@ -183,19 +180,19 @@ def widen_soft_boxes(
     opened = open_opposite_edges(problem, start)
     if opened.n_edges == start.n_edges and fit.rejected is None:
         return None
-    boxes, at = ascend(problem, opened)
-    log_likelihood = at.log_likelihood
-    if log_likelihood < fit.log_likelihood - TOLD_APART / problem.unit_share:
+    widened = ascend(problem, opened)
+    if widened.at.log_likelihood < fit.log_likelihood - TOLD_APART / problem.unit_share:
         return None
+    return _made(widened, fit.log_likelihood_constant)
+
+
+def _made(
+    ascent: Ascent, constant: float, p_value: float | None = None, n_permutations: int = 0
+) -> SoftBoxFit:
+    lower_kd, upper_kd, width, _ = ascent.boxes
+    log_likelihood = ascent.at.log_likelihood
     return SoftBoxFit(
-        boxes.lower,
-        boxes.upper,
-        boxes.width,
-        log_likelihood,
-        fit.log_likelihood_constant,
-        None,
-        0,
-        False,
+        lower_kd, upper_kd, width, log_likelihood, constant, p_value, n_permutations, False
     )
 
 
@@ -298,12 +295,4 @@ def _constant_fit(
     nothing = problem.no_boxes()
     return SoftBoxFit(
         nothing.lower, nothing.upper, np.inf, constant, constant, p_value, n_permutations, True
-    )
-
-
-def _climb_from(problem: LabelProblem, start: SoftBoxFit, constant: float) -> SoftBoxFit:
-    begun = make_room(problem, Boxes(start.lower, start.upper, start.width, problem.no_boxes().u))
-    boxes, at = ascend(problem, begun)
-    return SoftBoxFit(
-        boxes.lower, boxes.upper, boxes.width, at.log_likelihood, constant, None, 0, False
     )

@@ -83,11 +83,9 @@ def search_boxes(
     # pool earns a few units, and an edge that rests on it can leave an image with hardly any ω of
     # any source, and so with nearly all the weight.
     closed = _open_and_close(problem, now.boxes, problem.schwarz, may_open=False)
-    return (
-        ascend(problem, now.boxes, tol=1e-3, evaluated=now.at)
-        if closed is None
-        else ascend(problem, closed, tol=1e-3)
-    )
+    if closed is None:
+        return ascend(problem, now.boxes, tol=1e-3, evaluated=now.at)
+    return ascend(problem, closed, tol=1e-3)
 
 
 def start_from_tails(problem: LabelProblem, constant_nk: Floats) -> list[Boxes]:

@@ -20,20 +20,9 @@ from unskew.report.page import (
     plots_rows,
     plots_targets,
     plots_weights,
+    tables,
 )
 from unskew.report.page.svg import SERIES
-from unskew.report.page.tables import (
-    MISSING,
-    quote_names,
-    shorten,
-    shorten_path,
-    show_count,
-    show_name,
-    show_number,
-    show_p_value,
-    show_share,
-    show_signed,
-)
 from unskew.report.summary.record import Summary
 
 # The page's size in bytes stays below this, whatever was pooled.
@@ -112,14 +101,14 @@ def _environment() -> Any:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        count=show_count,
-        number=show_number,
-        share=show_share,
-        signed=show_signed,
-        p_value=show_p_value,
-        short=shorten,
-        path=shorten_path,
-        sentence=quote_names,
+        count=tables.show_count,
+        number=tables.show_number,
+        share=tables.show_share,
+        signed=tables.show_signed,
+        p_value=tables.show_p_value,
+        short=tables.shorten,
+        path=tables.shorten_path,
+        sentence=tables.quote_names,
         lines=_lines,
         plot_distribution=plots_columns.plot_distribution,
         plot_omega=plots_columns.plot_omega,
@@ -130,13 +119,13 @@ def _environment() -> Any:
 def _finalize(value: Any) -> Any:
     """Make invisible characters visible and cut long texts, in every expression of a template."""
     if isinstance(value, Markup) or not isinstance(value, str):
-        return MISSING if value is None else value
-    return shorten(value, _LONGEST_TEXT)
+        return tables.MISSING if value is None else value
+    return tables.shorten(value, _LONGEST_TEXT)
 
 
 def _lines(text: str) -> Markup:
     """Escape text whose line breaks are meant (settings) line by line."""
-    return Markup("\n").join(show_name(line) for line in text.split("\n"))
+    return Markup("\n").join(tables.show_name(line) for line in text.split("\n"))
 
 
 def _file(environment: Any, name: str) -> Markup:

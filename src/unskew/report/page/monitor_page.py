@@ -10,33 +10,8 @@ from unskew.records.monitoring import (
     VariableEvidence,
     show_evidence,
 )
+from unskew.report.page import svg, tables
 from unskew.report.page.html import render_template
-from unskew.report.page.svg import (
-    Figure,
-    Key,
-    Scale,
-    axis_ticks,
-    canvas,
-    join,
-    stretch_lines,
-    stretched,
-    tag,
-)
-from unskew.report.page.tables import (
-    MISSING,
-    PageTable,
-    TableCell,
-    TableColumn,
-    count_cell,
-    name_cell,
-    number_cell,
-    share_cell,
-    show_count,
-    show_number,
-    show_share,
-    show_signed,
-    table,
-)
 
 _HEIGHT = 150
 # Beyond this an alarm is an alarm; the axis ends there.
@@ -49,9 +24,9 @@ def render_monitoring(monitoring: Monitoring) -> str:
         "monitor.html",
         monitoring=monitoring,
         figures=_figures(monitoring),
-        alarm=show_number(10**monitoring.log10_alarm),
+        alarm=tables.show_number(10**monitoring.log10_alarm),
         plots=[plot_evidence(stream, monitoring) for stream in monitoring.streams],
-        legend=[Key("line-debiased", "Evidence"), Key("line-even", "Alarm")],
+        legend=[svg.Key("line-debiased", "Evidence"), svg.Key("line-even", "Alarm")],
         changes=[change_table(stream, monitoring) for stream in monitoring.streams],
         coverage=_coverage_table(monitoring),
         unseen=_unseen_table(monitoring),
@@ -66,144 +41,145 @@ def stream_title(stream: MonitoredStream) -> str:
 def _figures(monitoring: Monitoring) -> list[tuple[str, str]]:
     streams = [stream for stream in monitoring.streams if stream.kind != "all"]
     return [
-        ("Looks", show_count(len(monitoring.looks))),
-        ("New images", show_count(sum(stream.images for stream in streams))),
-        ("New units", show_count(sum(stream.units for stream in streams))),
-        ("Added now", show_count(monitoring.counted)),
-        ("Known before", show_count(monitoring.known)),
+        ("Looks", tables.show_count(len(monitoring.looks))),
+        ("New images", tables.show_count(sum(stream.images for stream in streams))),
+        ("New units", tables.show_count(sum(stream.units for stream in streams))),
+        ("Added now", tables.show_count(monitoring.counted)),
+        ("Known before", tables.show_count(monitoring.known)),
     ]
 
 
-def plot_evidence(stream: MonitoredStream, monitoring: Monitoring) -> Figure:
+def plot_evidence(stream: MonitoredStream, monitoring: Monitoring) -> svg.Figure:
     """Draw the evidence of one stream at every look, on a logarithmic axis, with the alarm."""
-    scale = Scale(_LOWEST, _HIGHEST)
+    scale = svg.Scale(_LOWEST, _HIGHEST)
     n = len(stream.trace)
     at = [(k + 0.5) / n if n < 3 else k / (n - 1) for k in range(n)]
     points = [(x, scale.at(value)) for x, value in zip(at, stream.trace, strict=True)]
     if n == 1:
         points = [(0.0, points[0][1]), (1.0, points[0][1])]
     alarm = scale.at(monitoring.log10_alarm)
-    drawing = canvas(
+    drawing = svg.canvas(
         _powers(scale),
-        stretched(
-            stretch_lines([(0.0, alarm), (1.0, alarm)], "line even"),
-            stretch_lines(points, "line debiased"),
+        svg.stretched(
+            svg.stretch_lines([(0.0, alarm), (1.0, alarm)], "line even"),
+            svg.stretch_lines(points, "line debiased"),
             y=0,
             height=_HEIGHT,
         ),
         height=_HEIGHT,
-    ) + canvas(_look_ticks(monitoring.looks), height=20)
+    ) + svg.canvas(_look_ticks(monitoring.looks), height=20)
     rows = [
-        (name_cell(look), TableCell(show_evidence(value), value))
+        (tables.name_cell(look), tables.TableCell(show_evidence(value), value))
         for look, value in zip(monitoring.looks, stream.trace, strict=True)
     ]
     word = "an alarm" if stream.drifted else "no alarm"
-    return Figure(
+    return svg.Figure(
         title=stream_title(stream),
         drawing=drawing,
         label=f"Evidence of {stream_title(stream)} at {n} looks: {word}.",
-        table=table("Evidence by look", ["Look", "Evidence"], rows),
+        table=tables.table("Evidence by look", ["Look", "Evidence"], rows),
     )
 
 
-def _powers(scale: Scale) -> Markup:
+def _powers(scale: svg.Scale) -> Markup:
     """Draw horizontal lines at 1/1000, 1, 1000 …"""
-    lines = []
-    for power, text in ((-2, "0.01"), (0, "1"), (2, "100"), (4, "10⁴")):
-        y = _HEIGHT * (1 - scale.at(power))
-        lines.append(tag("line", x1="0%", x2="100%", y1=y, y2=y, class_="grid"))
-        lines.append(tag("text", text, x="0%", y=y - 3, class_="tick"))
-    return join(lines)
+    powers = ((-2, "0.01"), (0, "1"), (2, "100"), (4, "10⁴"))
+    return svg.level_lines((_HEIGHT * (1 - scale.at(power)), text) for power, text in powers)
 
 
 def _look_ticks(looks: tuple[str, ...]) -> Markup:
     """Name the first, the middle and the last look."""
     n = len(looks)
     chosen = sorted({0, n // 2, n - 1}) if n > 4 else sorted({0, n - 1})
-    scale = Scale(0.0, max(n - 1.0, 1.0))
+    scale = svg.Scale(0.0, max(n - 1.0, 1.0))
     ticks = [float(k) for k in chosen]
-    return axis_ticks(scale, ticks=ticks, shown=[looks[k][:16] for k in chosen])
+    return svg.axis_ticks(scale, ticks=ticks, shown=[looks[k][:16] for k in chosen])
 
 
-def change_table(stream: MonitoredStream, monitoring: Monitoring) -> PageTable:
+def change_table(stream: MonitoredStream, monitoring: Monitoring) -> tables.PageTable:
     """List the variables of a stream: evidence, and the change with its error."""
-    columns: list[TableColumn | str] = [
-        TableColumn("Variable", numeric=False),
+    columns: list[tables.TableColumn | str] = [
+        tables.TableColumn("Variable", numeric=False),
         "Evidence",
         "Largest",
-        TableColumn("Most likely since", numeric=False),
+        tables.TableColumn("Most likely since", numeric=False),
         "Units",
-        TableColumn("Level", numeric=False),
+        tables.TableColumn("Level", numeric=False),
         "Before",
         "Now",
         "Difference",
     ]
-    made = table(
+    made = tables.table(
         stream_title(stream), columns, [_change_row(one, monitoring) for one in stream.variables]
     )
     marked = frozenset(
         k for k, one in enumerate(stream.variables) if one.log10_peak >= monitoring.log10_alarm
     )
-    return PageTable(made.caption, made.columns, made.rows, marked=marked).cut()
+    return tables.PageTable(made.caption, made.columns, made.rows, marked=marked).cut()
 
 
-def _change_row(one: VariableEvidence, monitoring: Monitoring) -> list[TableCell]:
+def _change_row(one: VariableEvidence, monitoring: Monitoring) -> list[tables.TableCell]:
     change, is_alarm = one.change, one.log10_peak >= monitoring.log10_alarm
     row = [
-        name_cell(one.variable),
-        TableCell(show_evidence(one.log10_evidence), one.log10_evidence),
-        TableCell(show_evidence(one.log10_peak), one.log10_peak),
-        name_cell(one.since if is_alarm else MISSING),
-        count_cell(one.units),
+        tables.name_cell(one.variable),
+        tables.TableCell(show_evidence(one.log10_evidence), one.log10_evidence),
+        tables.TableCell(show_evidence(one.log10_peak), one.log10_peak),
+        tables.name_cell(one.since if is_alarm else tables.MISSING),
+        tables.count_cell(one.units),
     ]
     if change is None:
-        return [*row, *[TableCell(MISSING)] * 4]
+        return [*row, *[tables.TableCell(tables.MISSING)] * 4]
     if change.level is None:
-        difference = f"{show_signed(change.difference)} ± {show_number(change.stderr, 2)}"
-        cells = [TableCell(MISSING), number_cell(change.before), number_cell(change.now)]
-    else:
         difference = (
-            f"{show_signed(100 * change.difference)} ± {show_number(100 * change.stderr, 2)} points"
+            f"{tables.show_signed(change.difference)} ± {tables.show_number(change.stderr, 2)}"
         )
-        cells = [name_cell(change.level), share_cell(change.before), share_cell(change.now)]
-    return [*row, *cells, TableCell(difference, change.difference)]
+        cells = [
+            tables.TableCell(tables.MISSING),
+            tables.number_cell(change.before),
+            tables.number_cell(change.now),
+        ]
+    else:
+        points, error = 100 * change.difference, 100 * change.stderr
+        difference = f"{tables.show_signed(points)} ± {tables.show_number(error, 2)} points"
+        cells = [
+            tables.name_cell(change.level),
+            tables.share_cell(change.before),
+            tables.share_cell(change.now),
+        ]
+    return [*row, *cells, tables.TableCell(difference, change.difference)]
 
 
-def _coverage_table(monitoring: Monitoring) -> PageTable:
+def _coverage_table(monitoring: Monitoring) -> tables.PageTable:
+    return tables.list_rows(
+        "New units outside what the pool covers",
+        [(stream, stream.outside) for stream in monitoring.streams if stream.outside is not None],
+        ("Source", lambda pair: tables.name_cell(stream_title(pair[0]))),
+        ("Old units", lambda pair: tables.count_cell(pair[0].reference_units)),
+        ("New images", lambda pair: tables.count_cell(pair[0].images)),
+        ("New units", lambda pair: tables.count_cell(pair[0].units)),
+        ("Outside", lambda pair: tables.count_cell(pair[1].outside)),
+        ("Share outside", lambda pair: tables.share_cell(pair[1].share)),
+        (
+            "95% interval, for all looks together",
+            lambda pair: tables.TableCell(
+                f"{tables.show_share(pair[1].low)} to {tables.show_share(pair[1].high)}",
+                pair[1].high,
+            ),
+        ),
+    )
+
+
+def _unseen_table(monitoring: Monitoring) -> tables.PageTable:
     rows = [
         (
-            name_cell(stream_title(stream)),
-            count_cell(stream.reference_units),
-            count_cell(stream.images),
-            count_cell(stream.units),
-            count_cell(stream.outside.outside),
-            share_cell(stream.outside.share),
-            TableCell(
-                f"{show_share(stream.outside.low)} to {show_share(stream.outside.high)}",
-                stream.outside.high,
-            ),
+            tables.name_cell(level),
+            tables.name_cell(column),
+            tables.name_cell(stream_title(stream)),
+            tables.count_cell(count),
         )
-        for stream in monitoring.streams
-        if stream.outside is not None
-    ]
-    columns: list[TableColumn | str] = [
-        TableColumn("Source", numeric=False),
-        "Old units",
-        "New images",
-        "New units",
-        "Outside",
-        "Share outside",
-        "95% interval, for all looks together",
-    ]
-    return table("New units outside what the pool covers", columns, rows)
-
-
-def _unseen_table(monitoring: Monitoring) -> PageTable:
-    rows = [
-        (name_cell(level), name_cell(column), name_cell(stream_title(stream)), count_cell(count))
         for stream in monitoring.streams
         if stream.kind != "all"
         for column, level, count in stream.unseen
     ]
-    columns = [TableColumn(name, numeric=False) for name in ("Level", "Column", "Source")]
-    return table("Levels that no image of the pool has", [*columns, "Units"], rows)
+    columns = [tables.TableColumn(name, numeric=False) for name in ("Level", "Column", "Source")]
+    return tables.table("Levels that no image of the pool has", [*columns, "Units"], rows)

@@ -7,85 +7,53 @@ from collections.abc import Sequence
 from unskew.report.page.tables import (
     PageTable,
     TableCell,
-    TableColumn,
     count_cell,
+    list_rows,
     name_cell,
     number_cell,
     share_cell,
     shorten,
     show_number,
     table,
+    words,
 )
 from unskew.report.summary.record import Number, OverlapPanel
 
 # A heat map of more sources than this has unreadable labels.
 MOST_IN_MAP = 60
+# The title of a measure, its field and its meaning.
+_CONSTANTS = (
+    ("Link error", "link_error", "share of the target that the error of the normalizers moves"),
+    ("Heaviest unit", "heaviest", "share of the variance that one image (or group) has"),
+    (
+        "Unseen",
+        "unseen",
+        "share of the target's sample that is heavier than nearly all of the pool",
+    ),
+    ("Lone strata", "lone", "share of the variance in strata with a single image (or group)"),
+    ("Weakest link, images", "weakest_count", "images behind the weakest link"),
+    ("κ", "kappa", "target mass that the weakest pair of linked sources shares"),
+    ("ε", "epsilon", "smallest chance of selection, relative to the same source's largest"),
+    ("Spectral gap", "spectral_gap", "0: the sources fall apart; 1: they all see the same"),
+    ("σ₂", "sigma2", "curvature along the weakest direction"),
+)
 Matrix = Sequence[Sequence[Number]]
 
 
 def constant_table(panel: OverlapPanel) -> PageTable:
     """List what the verdict judges, with its limits, and the constants of the theory."""
-    limits = panel.thresholds
-    rows = [
-        (
-            "Link error",
-            panel.link_error,
-            limits.get("link_error"),
-            "share of the target that the error of the normalizers moves",
-        ),
-        (
-            "Heaviest unit",
-            panel.heaviest,
-            limits.get("heaviest"),
-            "share of the variance that one image (or group) has",
-        ),
-        (
-            "Unseen",
-            panel.unseen,
-            limits.get("unseen"),
-            "share of the target's sample that is heavier than nearly all of the pool",
-        ),
-        (
-            "Lone strata",
-            panel.lone,
-            limits.get("lone"),
-            "share of the variance in strata with a single image (or group)",
-        ),
-        (
-            "Weakest link, images",
-            panel.weakest_count,
-            limits.get("weakest_count"),
-            "images behind the weakest link",
-        ),
-        (
-            "κ",
-            panel.kappa,
-            limits.get("kappa"),
-            "target mass that the weakest pair of linked sources shares",
-        ),
-        (
-            "ε",
-            panel.epsilon,
-            limits.get("epsilon"),
-            "smallest chance of selection, relative to the same source's largest",
-        ),
-        (
-            "Spectral gap",
-            panel.spectral_gap,
-            limits.get("spectral_gap"),
-            "0: the sources fall apart; 1: they all see the same",
-        ),
-        ("σ₂", panel.sigma2, limits.get("sigma2"), "curvature along the weakest direction"),
+    known = [
+        (title, getattr(panel, name), panel.thresholds.get(name), text)
+        for title, name, text in _CONSTANTS
+        if getattr(panel, name) is not None
     ]
-    cells = [
-        [TableCell(name), number_cell(value), number_cell(limit), TableCell(text)]
-        for name, value, limit, text in rows
-        if value is not None
-    ]
-    return table(
+    return list_rows(
         "How strong the overlap is",
-        ("Measure", "Value", "Weak above", TableColumn("Meaning", numeric=False, wide=True)),
-        cells,
+        known,
+        ("Measure", lambda row: TableCell(row[0])),
+        ("Value", lambda row: number_cell(row[1])),
+        ("Weak above", lambda row: number_cell(row[2])),
+        (words("Meaning", wide=True), lambda row: TableCell(row[3])),
     )
 
 
@@ -121,24 +89,18 @@ def weak_link_table(panel: OverlapPanel) -> PageTable | None:
     links = weakest_links(panel)
     if not links:
         return None
-    rows = [
-        [
-            name_cell(panel.names[k]),
-            name_cell(panel.names[other]),
-            count_cell(count),
-            _mixing(panel, k, other),
-        ]
-        for k, other, count in links
-    ]
-    return table(
+    return list_rows(
         "The links with the fewest images",
+        links,
+        ("Source that could have taken them", lambda link: name_cell(panel.names[link[0]])),
+        (words("Source that holds them"), lambda link: name_cell(panel.names[link[1]])),
+        ("Images", lambda link: count_cell(link[2])),
         (
-            "Source that could have taken them",
-            TableColumn("Source that holds them", numeric=False),
-            "Images",
             "Chance of confusion",
+            lambda link: share_cell(
+                None if panel.matrix is None else panel.matrix[link[0]][link[1]]
+            ),
         ),
-        rows,
         note="The solution depends on the first. Links without any image are not listed.",
     )
 
@@ -193,7 +155,3 @@ def matrix_table(
         ("Source", *(shorten(name, 40) for name in names)),
         ([name_cell(name), *map(show, line)] for name, line in zip(names, values, strict=True)),
     )
-
-
-def _mixing(panel: OverlapPanel, k: int, other: int) -> TableCell:
-    return share_cell(None if panel.matrix is None else panel.matrix[k][other])

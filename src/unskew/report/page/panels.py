@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -21,6 +21,7 @@ from unskew.report.page.tables import (
     TableColumn,
     count_cell,
     list_cell,
+    list_rows,
     name_cell,
     number_cell,
     p_value_cell,
@@ -30,6 +31,7 @@ from unskew.report.page.tables import (
     show_share,
     signed_cell,
     table,
+    words,
 )
 from unskew.report.summary.record import (
     BalanceRow,
@@ -53,62 +55,41 @@ def strata_table(summary: Summary) -> PageTable:
     rows = sorted(
         summary.strata, key=lambda row: (row.covered, not row.in_scope, -(row.target or 0.0))
     )
-    groups = any(row.groups is not None for row in rows)
-    top = (
-        max(
-            (
-                value
-                for row in rows
-                for value in (row.target, row.pool, row.weighted)
-                if value is not None
-            ),
-            default=1.0,
-        )
-        or 1.0
-    )
-    columns: list[TableColumn | str] = [
-        "Stratum",
-        TableColumn("Covered", numeric=False),
-        "Target",
-        "Pool",
-        "Debiased",
-    ]
-    columns += [
-        TableColumn("Shares", numeric=False),
-        "Images",
-        *(["Groups"] if groups else []),
-        TableColumn("Sources that see it", numeric=False, wide=True),
-        "Effective images",
-    ]
-    columns += ["Largest weight"]
-    made = table(
+    shares = [share for row in rows for share in (row.target, row.pool, row.weighted)]
+    top = max((share for share in shares if share is not None), default=1.0) or 1.0
+    of_groups: tuple[tuple[str, Callable[[StratumRow], TableCell]], ...] = ()
+    if any(row.groups is not None for row in rows):
+        of_groups = (("Groups", lambda row: count_cell(row.groups)),)
+    return list_rows(
         "Strata of the target",
-        columns,
-        (_stratum_cells(row, groups=groups, top=top, total=len(summary.sources)) for row in rows),
-    )
-    return replace(
-        made.without_empty(), marked=frozenset(k for k, row in enumerate(rows) if not row.covered)
-    )
+        rows,
+        ("Stratum", lambda row: name_cell(row.stratum)),
+        (words("Covered"), _covered_cell),
+        ("Target", _target_cell),
+        ("Pool", lambda row: share_cell(row.pool)),
+        ("Debiased", lambda row: share_cell(row.weighted)),
+        (words("Shares"), lambda row: TableCell("", drawing=_share_strip(row, top))),
+        ("Images", lambda row: count_cell(row.images)),
+        *of_groups,
+        (
+            words("Sources that see it", wide=True),
+            lambda row: list_cell(row.sources, len(summary.sources)),
+        ),
+        ("Effective images", lambda row: count_cell(row.ess)),
+        ("Largest weight", lambda row: number_cell(row.largest_weight)),
+        marked=lambda row: not row.covered,
+    ).without_empty()
 
 
-def _stratum_cells(row: StratumRow, *, groups: bool, top: float, total: int) -> list[TableCell]:
-    target = share_cell(row.target)
-    if row.target_stderr:
-        target = replace(target, text=f"{target.text} ± {show_share(row.target_stderr)}")
-    scope = TableCell("yes", 1.0) if row.covered else TableCell("no: no image", 0.0, mark="no")
-    return [
-        name_cell(row.stratum),
-        scope if row.in_scope else TableCell("outside the target", 2.0),
-        target,
-        share_cell(row.pool),
-        share_cell(row.weighted),
-        TableCell("", drawing=_share_strip(row, top)),
-        count_cell(row.images),
-        *([count_cell(row.groups)] if groups else []),
-        list_cell(row.sources, total),
-        count_cell(row.ess),
-        number_cell(row.largest_weight),
-    ]
+def _covered_cell(row: StratumRow) -> TableCell:
+    if not row.in_scope:
+        return TableCell("outside the target", 2.0)
+    return TableCell("yes", 1.0) if row.covered else TableCell("no: no image", 0.0, mark="no")
+
+
+def _target_cell(row: StratumRow) -> TableCell:
+    error = f" ± {show_share(row.target_stderr)}" if row.target_stderr else ""
+    return TableCell(show_share(row.target) + error, row.target)
 
 
 def _share_strip(row: StratumRow, top: float) -> Markup:
@@ -121,20 +102,14 @@ def _share_strip(row: StratumRow, top: float) -> Markup:
 
 def split_table(summary: Summary) -> PageTable:
     """List the splits, each with its own weights."""
-    rows = [
-        [
-            name_cell(row.name),
-            count_cell(row.images),
-            count_cell(row.groups),
-            count_cell(row.ess),
-            TableCell(row.note),
-        ]
-        for row in summary.splits
-    ]
-    return table(
+    return list_rows(
         "Splits",
-        ("Split", "Images", "Groups", "Effective images", TableColumn("Note", numeric=False)),
-        rows,
+        summary.splits,
+        ("Split", lambda row: name_cell(row.name)),
+        ("Images", lambda row: count_cell(row.images)),
+        ("Groups", lambda row: count_cell(row.groups)),
+        ("Effective images", lambda row: count_cell(row.ess)),
+        (words("Note"), lambda row: TableCell(row.note)),
     )
 
 
@@ -178,25 +153,15 @@ def _interval_cell(
 
 def fit_table(summary: Summary) -> PageTable:
     """Show `check_fit`, feature by feature."""
-    rows = [] if summary.bias is None else summary.bias.fit_rows
-    cells = [
-        [
-            name_cell(row.feature),
-            p_value_cell(row.p_value),
-            name_cell(row.source),
-            name_cell(row.place),
-            signed_cell(row.excess),
-        ]
-        for row in rows
-    ]
-    columns = (
-        "Feature",
-        "p-value",
-        TableColumn("Off most in", numeric=False),
-        TableColumn("Where", numeric=False),
-        "Observed − expected share",
+    return list_rows(
+        "Do the sources look as the model expects?",
+        () if summary.bias is None else summary.bias.fit_rows,
+        ("Feature", lambda row: name_cell(row.feature)),
+        ("p-value", lambda row: p_value_cell(row.p_value)),
+        (words("Off most in"), lambda row: name_cell(row.source)),
+        (words("Where"), lambda row: name_cell(row.place)),
+        ("Observed − expected share", lambda row: signed_cell(row.excess)),
     )
-    return table("Do the sources look as the model expects?", columns, cells)
 
 
 def parameter_table(summary: Summary) -> PageTable:
@@ -204,7 +169,7 @@ def parameter_table(summary: Summary) -> PageTable:
     rows = [] if summary.bias is None else summary.bias.parameters
     return table(
         "Fitted parameters",
-        ("Parameter", TableColumn("Value", numeric=False)),
+        ("Parameter", words("Value")),
         ([name_cell(name), TableCell(shorten(text, 400))] for name, text in rows),
     )
 
@@ -232,9 +197,7 @@ def copy_table(summary: Summary) -> PageTable:
         [name_cell(one), name_cell("itself" if one == other else other), count_cell(count)]
         for one, other, count in summary.copies
     ]
-    return table(
-        "Exact copies", ("Source", TableColumn("Also in", numeric=False), "Images"), rows, most=200
-    )
+    return table("Exact copies", ("Source", words("Also in"), "Images"), rows, most=200)
 
 
 def split_balance(summary: Summary) -> tuple[list[BalanceRow], list[BalanceRow], list[BalanceRow]]:
@@ -411,7 +374,7 @@ def provenance_tables(summary: Summary) -> list[PageTable]:
 def _facts_table(caption: str, facts: Sequence[tuple[str, str]]) -> PageTable:
     return table(
         caption,
-        ("What", TableColumn("Value", numeric=False)),
+        ("What", words("Value")),
         ([name_cell(name, 200), TableCell(text)] for name, text in facts),
         most=200,
     )

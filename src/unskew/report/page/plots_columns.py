@@ -7,39 +7,7 @@ from dataclasses import replace
 
 from markupsafe import Markup
 
-from unskew.report.page.svg import (
-    MOST_DRAWN,
-    SERIES,
-    Figure,
-    Key,
-    Row,
-    Scale,
-    axis_ticks,
-    canvas,
-    draw_row,
-    draw_rows,
-    grid_lines,
-    join,
-    joined_marks,
-    share_ticks,
-    stretch_lines,
-    stretched,
-    tag,
-    x_position,
-)
-from unskew.report.page.tables import (
-    PageTable,
-    TableCell,
-    count_cell,
-    name_cell,
-    number_cell,
-    share_cell,
-    shorten,
-    show_count,
-    show_number,
-    show_share,
-    table,
-)
+from unskew.report.page import svg, tables
 from unskew.report.summary.record import Curve, DistributionPanel, Number
 
 _HEIGHT = 120
@@ -52,20 +20,20 @@ _MOST_CELLS = 300
 _MOST_POINTS = 41
 
 
-def plot_distribution(panel: DistributionPanel) -> Figure:
+def plot_distribution(panel: DistributionPanel) -> svg.Figure:
     """Draw one column: steps for numbers, marks by level for categories."""
     drawing = _draw_numbers(panel) if panel.edges else _draw_levels(panel)
     what = {"label": "class", "attribute": "attribute", "feature": "feature of the images"}[
         panel.role
     ]
-    return Figure(
+    return svg.Figure(
         title=panel.column,
         drawing=drawing,
-        label=f"Distribution of {shorten(panel.column)} in the pool, "
+        label=f"Distribution of {tables.shorten(panel.column)} in the pool, "
         f"debiased{' and in the target' if panel.target is not None else ''}.",
         table=_distribution_table(panel),
         meaning=_distribution_words(panel, what),
-        keys=SERIES if panel.target is not None else SERIES[:2],
+        keys=svg.SERIES if panel.target is not None else svg.SERIES[:2],
     )
 
 
@@ -74,7 +42,7 @@ def _distribution_words(panel: DistributionPanel, what: str) -> str:
     target = "" if panel.target is not None else "; target unknown"
     words = f"{what.capitalize()}, {fitted}{target}."
     if panel.missing:
-        words += f" {show_count(panel.missing)} images without a value are left out."
+        words += f" {tables.show_count(panel.missing)} images without a value are left out."
     return words + (" An image may have several levels." if panel.multiple else "")
 
 
@@ -89,7 +57,7 @@ def _series(panel: DistributionPanel) -> list[tuple[str, Sequence[Number]]]:
 
 def _draw_numbers(panel: DistributionPanel) -> Markup:
     """Draw steps whose area is the share; a bin that is withheld is a gap, not a zero."""
-    scale = Scale(panel.edges[0], panel.edges[-1])
+    scale = svg.Scale(panel.edges[0], panel.edges[-1])
     bins = [
         (low, high, (high - low) or 1.0)
         for low, high in zip(panel.edges[:-1], panel.edges[1:], strict=True)
@@ -113,15 +81,17 @@ def _draw_numbers(panel: DistributionPanel) -> Markup:
             else:
                 pieces[-1] += [(scale.at(x), 0.97 * value / width / top) for x in (low, high)]
         paths += [
-            stretch_lines(
+            svg.stretch_lines(
                 piece, "area pool" if kind == "pool" else f"line {kind}", close=kind == "pool"
             )
             for piece in pieces
         ]
-    axis = tag("svg", axis_ticks(scale, most=4), y=_HEIGHT, width="100%", height=20)
-    lines = grid_lines([scale.at(tick) for tick in scale.ticks(4)])
-    base = tag("line", x1="0%", x2="100%", y1=_HEIGHT, y2=_HEIGHT, class_="axis")
-    return canvas(lines, stretched(*paths, y=0, height=_HEIGHT), base, axis, height=_HEIGHT + 20)
+    axis = svg.tag("svg", svg.axis_ticks(scale, most=4), y=_HEIGHT, width="100%", height=20)
+    lines = svg.grid_lines([scale.at(tick) for tick in scale.ticks(4)])
+    base = svg.tag("line", x1="0%", x2="100%", y1=_HEIGHT, y2=_HEIGHT, class_="axis")
+    return svg.canvas(
+        lines, svg.stretched(*paths, y=0, height=_HEIGHT), base, axis, height=_HEIGHT + 20
+    )
 
 
 def _draw_levels(panel: DistributionPanel) -> Markup:
@@ -130,32 +100,32 @@ def _draw_levels(panel: DistributionPanel) -> Markup:
         range(len(panel.levels)),
         key=lambda k: -max((values[k] or 0.0 for _, values in series), default=0.0),
     )[:MOST_LEVELS]
-    scale = Scale(
+    scale = svg.Scale(
         0.0,
         max((values[k] or 0.0 for _, values in series for k in order), default=1.0) * 1.04 or 1.0,
     )
     rows = []
     for k in sorted(order):
-        marks = joined_marks(((kind, values[k]) for kind, values in series), scale)
-        rows.append(Row(panel.levels[k], marks, show_share(panel.weighted[k])))
-    drawn = draw_rows(rows, scale, ticks=share_ticks(scale))
+        marks = svg.joined_marks(((kind, values[k]) for kind, values in series), scale)
+        rows.append(svg.Row(panel.levels[k], marks, tables.show_share(panel.weighted[k])))
+    drawn = svg.draw_rows(rows, scale, ticks=svg.share_ticks(scale))
     left_out = len(panel.levels) - len(order)
     return drawn + (
-        tag("p", f"and {left_out} smaller levels, in the table", class_="small")
+        svg.tag("p", f"and {left_out} smaller levels, in the table", class_="small")
         if left_out
         else Markup("")
     )
 
 
-def _distribution_table(panel: DistributionPanel) -> PageTable:
+def _distribution_table(panel: DistributionPanel) -> tables.PageTable:
     length = len(panel.levels) or len(panel.edges) - 1
     by = panel.by_source if length * len(panel.by_source) <= _MOST_CELLS else {}
     names = panel.levels or tuple(
-        f"{show_number(low)} to {show_number(high)}"
+        f"{tables.show_number(low)} to {tables.show_number(high)}"
         for low, high in zip(panel.edges[:-1], panel.edges[1:], strict=True)
     )
     first = [
-        name_cell(name) if panel.levels else TableCell(name, panel.edges[k])
+        tables.name_cell(name) if panel.levels else tables.TableCell(name, panel.edges[k])
         for k, name in enumerate(names)
     ]
     columns = ["Level" if panel.levels else "From, to", "Pool", "Debiased"]
@@ -163,17 +133,17 @@ def _distribution_table(panel: DistributionPanel) -> PageTable:
     if panel.target is not None:
         columns, series = [*columns, "Target"], [*series, panel.target]
     columns, series = [*columns, *by], [*series, *by.values()]
-    counts = [[count_cell(value)] for value in panel.count] or [[] for _ in first]
+    counts = [[tables.count_cell(value)] for value in panel.count] or [[] for _ in first]
     if panel.count:
         columns.append("Images")
     rows = (
-        [cell, *(share_cell(values[k]) for values in series), *counts[k]]
+        [cell, *(tables.share_cell(values[k]) for values in series), *counts[k]]
         for k, cell in enumerate(first)
     )
-    return table(f"Distribution of {shorten(panel.column)}", columns, rows, most=120)
+    return tables.table(f"Distribution of {tables.shorten(panel.column)}", columns, rows, most=120)
 
 
-def plot_omega(curve: Curve) -> Figure:
+def plot_omega(curve: Curve) -> svg.Figure:
     """Draw fitted ω of every source along one feature.
 
     Lines for a few sources, shades for many, rows of numbers for categories.
@@ -181,15 +151,15 @@ def plot_omega(curve: Curve) -> Figure:
     curve = _thinned(curve)
     names = list(curve.omega)
     many = _shaded(curve)
-    return Figure(
+    return svg.Figure(
         title=curve.feature,
         drawing=_draw_shades(curve) if many else _draw_lines(curve),
-        label=f"Fitted biasing functions of {len(names)} sources along {shorten(curve.feature)}, "
-        "each scaled to maximum 1.",
+        label=f"Fitted biasing functions of {len(names)} sources along "
+        f"{tables.shorten(curve.feature)}, each scaled to maximum 1.",
         table=_curve_table(curve),
         keys=_shade_keys()
         if many
-        else tuple(Key(f"source-{k}", name) for k, name in enumerate(names)),
+        else tuple(svg.Key(f"source-{k}", name) for k, name in enumerate(names)),
         wide=many and len(names) > 2 * MOST_LINES,
     )
 
@@ -197,7 +167,7 @@ def plot_omega(curve: Curve) -> Figure:
 def _thinned(curve: Curve) -> Curve:
     """Keep no more points and sources of a curve than a page can show."""
     step = -(-len(curve.at) // _MOST_POINTS) or 1
-    omega = dict(list(curve.omega.items())[:MOST_DRAWN])
+    omega = dict(list(curve.omega.items())[: svg.MOST_DRAWN])
     if curve.levels:
         return replace(curve, omega=omega)
     kept = sorted({*range(0, len(curve.at), step), len(curve.at) - 1})
@@ -223,9 +193,9 @@ def _shaded(curve: Curve) -> bool:
     return len(curve.omega) > MOST_LINES or bool(curve.levels)
 
 
-def _shade_keys() -> tuple[Key, ...]:
+def _shade_keys() -> tuple[svg.Key, ...]:
     return tuple(
-        Key(f"heat-{step}", text)
+        svg.Key(f"heat-{step}", text)
         for step, text in (
             (0, "0: never selected"),
             (3, "about 0.4"),
@@ -236,9 +206,9 @@ def _shade_keys() -> tuple[Key, ...]:
 
 
 def _draw_lines(curve: Curve) -> Markup:
-    scale = Scale(curve.at[0], curve.at[-1])
+    scale = svg.Scale(curve.at[0], curve.at[-1])
     paths = [
-        stretch_lines(
+        svg.stretch_lines(
             [
                 (scale.at(x), 0.95 * y)
                 for x, y in zip(curve.at, values, strict=True)
@@ -248,17 +218,15 @@ def _draw_lines(curve: Curve) -> Markup:
         )
         for k, values in enumerate(curve.omega.values())
     ]
-    levels = join(
-        tag("line", x1="0%", x2="100%", y1=y, y2=y, class_="grid")
-        + tag("text", show_number(value), x=0, y=y - 3, class_="tick halo")
-        for value in (0.5, 1.0)
-        for y in [14 + _HEIGHT * (1 - 0.95 * value)]
+    levels = svg.level_lines(
+        ((14 + _HEIGHT * (1 - 0.95 * value), tables.show_number(value)) for value in (0.5, 1.0)),
+        "tick halo",
     )
-    axis = tag("svg", axis_ticks(scale, most=4), y=_HEIGHT + 14, width="100%", height=20)
-    base = tag("line", x1="0%", x2="100%", y1=_HEIGHT + 14, y2=_HEIGHT + 14, class_="axis")
-    lines = grid_lines([scale.at(tick) for tick in scale.ticks(4)])
-    return canvas(
-        lines, stretched(*paths, y=14, height=_HEIGHT), levels, base, axis, height=_HEIGHT + 34
+    axis = svg.tag("svg", svg.axis_ticks(scale, most=4), y=_HEIGHT + 14, width="100%", height=20)
+    base = svg.tag("line", x1="0%", x2="100%", y1=_HEIGHT + 14, y2=_HEIGHT + 14, class_="axis")
+    lines = svg.grid_lines([scale.at(tick) for tick in scale.ticks(4)])
+    return svg.canvas(
+        lines, svg.stretched(*paths, y=14, height=_HEIGHT), levels, base, axis, height=_HEIGHT + 34
     )
 
 
@@ -274,9 +242,12 @@ def _draw_shades(curve: Curve) -> Markup:
         cells, start = [], 0
         for k in range(1, count + 1):
             if k == count or numbers or _shade(values[k]) != _shade(values[start]):
-                extent = {"x": x_position(start / count), "width": x_position((k - start) / count)}
+                extent = {
+                    "x": svg.x_position(start / count),
+                    "width": svg.x_position((k - start) / count),
+                }
                 cells.append(
-                    tag(
+                    svg.tag(
                         "rect",
                         **extent,
                         y=3,
@@ -286,26 +257,26 @@ def _draw_shades(curve: Curve) -> Markup:
                 )
                 start = k
         strips.append(
-            Row(name, join(cells) + (_shade_numbers(values) if numbers else Markup("")), "")
+            svg.Row(name, svg.join(cells) + (_shade_numbers(values) if numbers else Markup("")), "")
         )
-    drawn = [draw_row(row, Markup("")) for row in strips] + [
-        draw_row(Row("", _shade_axis(curve), ""), Markup(""), height=20)
+    drawn = [svg.draw_row(row, Markup("")) for row in strips] + [
+        svg.draw_row(svg.Row("", _shade_axis(curve), ""), Markup(""), height=20)
     ]
-    shown = tag("div", *drawn, class_="rows strips" if len(strips) <= 16 else "rows strips dense")
+    shown = svg.tag(
+        "div", *drawn, class_="rows strips" if len(strips) <= 16 else "rows strips dense"
+    )
     if curve.levels and not _levels_fit(curve):
-        shown += tag("p", f"Left to right: {', '.join(curve.levels[:40])}.", class_="small")
+        shown += svg.tag("p", f"Left to right: {', '.join(curve.levels[:40])}.", class_="small")
     return shown
 
 
 def _shade_numbers(values: Sequence[Number]) -> Markup:
-    return join(
-        tag(
-            "text",
-            show_number(value, 2),
-            x=x_position((k + 0.5) / len(values)),
-            y=17,
-            class_=f"heat-text on-{_shade(value)}",
-            text_anchor="middle",
+    return svg.join(
+        svg.middle_text(
+            tables.show_number(value, 2),
+            svg.x_position((k + 0.5) / len(values)),
+            17,
+            f"heat-text on-{_shade(value)}",
         )
         for k, value in enumerate(values)
     )
@@ -313,17 +284,12 @@ def _shade_numbers(values: Sequence[Number]) -> Markup:
 
 def _shade_axis(curve: Curve) -> Markup:
     if not curve.levels:
-        return axis_ticks(Scale(curve.at[0], curve.at[-1]), most=4)
+        return svg.axis_ticks(svg.Scale(curve.at[0], curve.at[-1]), most=4)
     if not _levels_fit(curve):
         return Markup("")
-    return join(
-        tag(
-            "text",
-            shorten(level),
-            x=x_position((k + 0.5) / len(curve.levels)),
-            y=14,
-            class_="tick",
-            text_anchor="middle",
+    return svg.join(
+        svg.middle_text(
+            tables.shorten(level), svg.x_position((k + 0.5) / len(curve.levels)), 14, "tick"
         )
         for k, level in enumerate(curve.levels)
     )
@@ -331,7 +297,7 @@ def _shade_axis(curve: Curve) -> Markup:
 
 def _levels_fit(curve: Curve) -> bool:
     """Tell whether the levels' names have room below their cells, on a phone too."""
-    return max(len(shorten(level)) for level in curve.levels) < 30 / len(curve.levels)
+    return max(len(tables.shorten(level)) for level in curve.levels) < 30 / len(curve.levels)
 
 
 def _shade(value: Number) -> int:
@@ -339,16 +305,19 @@ def _shade(value: Number) -> int:
     return 0 if not value else min(7, 1 + int(7 * value))
 
 
-def _curve_table(curve: Curve) -> PageTable:
-    at = list(curve.levels) or [show_number(value, 4) for value in curve.at]
+def _curve_table(curve: Curve) -> tables.PageTable:
+    at = list(curve.levels) or [tables.show_number(value, 4) for value in curve.at]
     first = [
-        name_cell(text) if curve.levels else TableCell(text, curve.at[k])
+        tables.name_cell(text) if curve.levels else tables.TableCell(text, curve.at[k])
         for k, text in enumerate(at)
     ]
     rows = (
-        [cell, *(number_cell(values[k]) for values in curve.omega.values())]
+        [cell, *(tables.number_cell(values[k]) for values in curve.omega.values())]
         for k, cell in enumerate(first)
     )
-    return table(
-        f"Fitted ω along {shorten(curve.feature)}", (curve.feature, *curve.omega), rows, most=120
+    return tables.table(
+        f"Fitted ω along {tables.shorten(curve.feature)}",
+        (curve.feature, *curve.omega),
+        rows,
+        most=120,
     )

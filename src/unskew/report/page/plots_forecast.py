@@ -2,32 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
-from unskew.report.page.svg import (
-    Figure,
-    Key,
-    Row,
-    Scale,
-    draw_rows,
-    joined_marks,
-    mark,
-    scale_of,
-    span_line,
-)
-from unskew.report.page.tables import (
-    MISSING,
-    PageTable,
-    TableCell,
-    TableColumn,
-    count_cell,
-    name_cell,
-    share_cell,
-    shorten,
-    table,
-)
+from unskew.report.page import svg, tables
 from unskew.report.summary.record import ForecastArm, ForecastClass, ForecastPanel, Number
 
 # Arms that have a mark of their own elsewhere on the page; all others share one.
@@ -50,50 +29,34 @@ def show_points(value: Number, *, signed: bool = False) -> str:
     ('−1.2', '0.0')
     """
     if value is None:
-        return MISSING
+        return tables.MISSING
     points = round(100 * value, 1)
     return "0.0" if points == 0 else f"{points:{'+' if signed else ''}.1f}".replace("-", "−")
 
 
 def show_error(value: Number, stderr: Number, *, signed: bool = False) -> str:
     """Show a value with its standard error, as in ``+1.5 ± 1.7``."""
-    return (
-        MISSING
-        if value is None
-        else f"{show_points(value, signed=signed)} ± "
-        f"{'?' if stderr is None else show_points(stderr)}"
-    )
+    if value is None:
+        return tables.MISSING
+    return f"{show_points(value, signed=signed)} ± {'?' if stderr is None else show_points(stderr)}"
 
 
 def show_interval(interval: tuple[Number, Number], *, signed: bool = False) -> str:
     """Show an interval, as in ``71.9 to 84.1``."""
     low, high = interval
-    return (
-        MISSING
-        if low is None or high is None
-        else f"{show_points(low, signed=signed)} to {show_points(high, signed=signed)}"
-    )
+    if low is None or high is None:
+        return tables.MISSING
+    return f"{show_points(low, signed=signed)} to {show_points(high, signed=signed)}"
 
 
-def plot_arms(panel: ForecastPanel) -> Figure:
+def plot_arms(panel: ForecastPanel) -> svg.Figure:
     """Draw the accuracy of every arm on the target with its 95% interval."""
-    scale = scale_of(
-        [_times(value) for arm in panel.arms for value in (arm.accuracy, *arm.interval)]
+    drawing, shown = _draw_arms(
+        panel.arms, lambda arm: (arm.accuracy, arm.stderr, arm.interval), signed=False
     )
-    rows = [
-        Row(
-            arm.name,
-            _interval_mark(arm.name, arm.accuracy, arm.interval, scale),
-            show_points(arm.accuracy),
-        )
-        for arm in panel.arms
-    ]
-    shown = "; ".join(
-        f"{shorten(arm.name, 40)} {show_error(arm.accuracy, arm.stderr)}" for arm in panel.arms[:12]
-    )
-    return Figure(
+    return svg.Figure(
         title="Predicted accuracy on the target",
-        drawing=draw_rows(rows, scale),
+        drawing=drawing,
         label=f"Predicted accuracy in points, with 95% intervals: {shown}.",
         table=arm_table(panel),
         meaning="In points: correct of 100 images of the target, each arm trained on all images. "
@@ -103,107 +66,125 @@ def plot_arms(panel: ForecastPanel) -> Figure:
     )
 
 
-def plot_gains(panel: ForecastPanel) -> Figure | None:
+def plot_gains(panel: ForecastPanel) -> svg.Figure | None:
     """Draw gains over naive with their 95% intervals; None where there is none."""
     arms = [arm for arm in panel.arms if arm.gain is not None]
     if not arms:
         return None
-    scale = scale_of(
-        [_times(value) for arm in arms for value in (arm.gain, *arm.gain_interval)],
-        include=(-0.5, 0.5),
+    drawing, shown = _draw_arms(
+        arms, lambda arm: (arm.gain, arm.gain_stderr, arm.gain_interval), signed=True
     )
-    rows = [
-        Row(
-            arm.name,
-            _interval_mark(arm.name, arm.gain, arm.gain_interval, scale),
-            show_points(arm.gain, signed=True),
-        )
-        for arm in arms
-    ]
-    shown = "; ".join(
-        f"{shorten(arm.name, 40)} {show_error(arm.gain, arm.gain_stderr, signed=True)}"
-        for arm in arms[:12]
-    )
-    return Figure(
+    return svg.Figure(
         title="Predicted gain over naive",
-        drawing=draw_rows(rows, scale, guides=(0.0,)),
+        drawing=drawing,
         label=f"Gain in points over training on all images alike, with 95% intervals: {shown}.",
-        table=table(
+        table=tables.list_rows(
             "Gain over naive, in points",
-            ("Arm", "Gain", "95% interval"),
-            (
-                [
-                    name_cell(arm.name),
-                    _gain_cell(arm),
-                    TableCell(show_interval(arm.gain_interval, signed=True), arm.gain),
-                ]
-                for arm in arms
-            ),
+            arms,
+            ("Arm", lambda arm: tables.name_cell(arm.name)),
+            ("Gain", _gain_cell),
+            ("95% interval", _gain_interval_cell),
         ),
         meaning="In points, compared image by image. Where the interval contains 0, the images do "
         "not show whether it helps.",
-        keys=(*(key for key in _keys(panel) if key.mark != "pool"), Key("guide", "No gain")),
+        keys=(*(key for key in _keys(panel) if key.mark != "pool"), svg.Key("guide", "No gain")),
     )
 
 
-def plot_classes(panel: ForecastPanel) -> Figure | None:
+def _draw_arms(
+    arms: Sequence[ForecastArm],
+    read: Callable[[ForecastArm], tuple[Number, Number, tuple[Number, Number]]],
+    *,
+    signed: bool,
+) -> tuple[Markup, str]:
+    """Draw a number of every arm with its interval, and write the first ones out.
+
+    ``read`` returns value, standard error and interval; ``signed``: differences, around 0.
+    """
+    figures = [(arm.name, *read(arm)) for arm in arms]
+    scale = svg.scale_of(
+        [_times(end) for _, value, _, interval in figures for end in (value, *interval)],
+        include=(-0.5, 0.5) if signed else (),
+    )
+    rows = []
+    for name, value, _, (low, high) in figures:
+        kind = _MARKS.get(name, "baseline")
+        line = svg.interval_line((_times(low), _times(high)), scale, f"interval of-{kind}")
+        marks = line + svg.value_mark(kind, _times(value), scale)
+        rows.append(svg.Row(name, marks, show_points(value, signed=signed)))
+    shown = "; ".join(
+        f"{tables.shorten(name, 40)} {show_error(value, stderr, signed=signed)}"
+        for name, value, stderr, _ in figures[:12]
+    )
+    return svg.draw_rows(rows, scale, guides=(0.0,) if signed else ()), shown
+
+
+def plot_classes(panel: ForecastPanel) -> svg.Figure | None:
     """Draw the accuracy within every class, naive and debiased, the worst under naive first."""
     known = [row for row in panel.classes if any(value is not None for value in row.accuracy)]
     if not known:
         return None
     ordered = sorted(known, key=lambda row: (row.accuracy[0] is None, row.accuracy[0], row.label))
-    scale = scale_of([_times(value) for row in ordered for value in row.accuracy[:2]])
+    scale = svg.scale_of([_times(value) for row in ordered for value in row.accuracy[:2]])
     rows = [
-        Row(row.label, _move(row.accuracy, scale), " → ".join(map(_whole, row.accuracy[:2])))
+        svg.Row(
+            row.label,
+            svg.joined_marks(
+                zip(("pool", "debiased"), map(_times, row.accuracy), strict=False), scale
+            ),
+            " → ".join(map(_whole, row.accuracy[:2])),
+        )
         for row in ordered
     ]
     worst = ordered[0]
-    return Figure(
+    return svg.Figure(
         title="Class by class",
-        drawing=draw_rows(rows, scale),
+        drawing=svg.draw_rows(rows, scale),
         label=f"Predicted accuracy within {len(ordered)} classes, naive and debiased. Worst under "
-        f"naive: {shorten(worst.label, 40)}, "
+        f"naive: {tables.shorten(worst.label, 40)}, "
         f"{' then '.join(map(_whole, worst.accuracy[:2]))} points.",
         table=class_table(panel, ordered),
         meaning="Classes that a model trained on all images alike gets wrong most are on top. A "
         "rare class rests on few images: the table has the errors.",
-        keys=(Key("pool", "naive"), Key("debiased", "debiased")),
+        keys=(svg.Key("pool", "naive"), svg.Key("debiased", "debiased")),
         wide=len(ordered) > 16,
     )
 
 
-def arm_table(panel: ForecastPanel) -> PageTable:
+def arm_table(panel: ForecastPanel) -> tables.PageTable:
     """Tabulate all numbers of the arms."""
-    columns = (
-        "Arm",
-        "Accuracy",
-        "95% interval",
-        "Gain over naive",
-        "95% interval of the gain",
-        TableColumn("Worst class", numeric=False),
-    )
-    rows = (
-        [
-            name_cell(arm.name),
-            TableCell(show_error(arm.accuracy, arm.stderr), arm.accuracy),
-            TableCell(show_interval(arm.interval), arm.accuracy),
-            _gain_cell(arm),
-            TableCell(show_interval(arm.gain_interval, signed=True), arm.gain),
-            name_cell(MISSING if arm.worst_class is None else arm.worst_class, 60),
-            TableCell(show_error(arm.worst, arm.worst_stderr), arm.worst),
-            count_cell(arm.ess),
-            TableCell(MISSING if arm.ridge is None else f"{arm.ridge:g}", arm.ridge),
-        ]
-        for arm in panel.arms
-    )
-    return table(
+    return tables.list_rows(
         "What is expected of each arm, in points",
-        (*columns, "Accuracy there", "Effective images", "Ridge"),
-        rows,
+        panel.arms,
+        ("Arm", lambda arm: tables.name_cell(arm.name)),
+        (
+            "Accuracy",
+            lambda arm: tables.TableCell(show_error(arm.accuracy, arm.stderr), arm.accuracy),
+        ),
+        ("95% interval", lambda arm: tables.TableCell(show_interval(arm.interval), arm.accuracy)),
+        ("Gain over naive", _gain_cell),
+        ("95% interval of the gain", _gain_interval_cell),
+        (
+            tables.words("Worst class"),
+            lambda arm: tables.name_cell(
+                tables.MISSING if arm.worst_class is None else arm.worst_class, 60
+            ),
+        ),
+        (
+            "Accuracy there",
+            lambda arm: tables.TableCell(show_error(arm.worst, arm.worst_stderr), arm.worst),
+        ),
+        ("Effective images", lambda arm: tables.count_cell(arm.ess)),
+        (
+            "Ridge",
+            lambda arm: tables.TableCell(
+                tables.MISSING if arm.ridge is None else f"{arm.ridge:g}", arm.ridge
+            ),
+        ),
     ).without_empty()
 
 
-def class_table(panel: ForecastPanel, classes: Sequence[ForecastClass]) -> PageTable:
+def class_table(panel: ForecastPanel, classes: Sequence[ForecastClass]) -> tables.PageTable:
     """Tabulate the accuracy in every class under every arm."""
     columns = [
         "Class",
@@ -213,13 +194,13 @@ def class_table(panel: ForecastPanel, classes: Sequence[ForecastClass]) -> PageT
     ]
     rows = (
         [
-            name_cell(row.label),
+            tables.name_cell(row.label),
             *(
-                TableCell(show_error(value, error), value)
+                tables.TableCell(show_error(value, error), value)
                 for value, error in zip(row.accuracy, row.stderr, strict=True)
             ),
-            share_cell(row.share),
-            count_cell(row.ess),
+            tables.share_cell(row.share),
+            tables.count_cell(row.ess),
         ]
         for row in classes
     )
@@ -227,7 +208,7 @@ def class_table(panel: ForecastPanel, classes: Sequence[ForecastClass]) -> PageT
         "Points, ± one standard error given the weights. Effective images: what the class's "
         "images are worth, groups and copies as one."
     )
-    return table("Predicted accuracy by class", columns, rows, note=note).without_empty()
+    return tables.table("Predicted accuracy by class", columns, rows, note=note).without_empty()
 
 
 def worst_text(panel: ForecastPanel) -> str:
@@ -236,40 +217,29 @@ def worst_text(panel: ForecastPanel) -> str:
 
 
 def _whole(value: Number) -> str:
-    return MISSING if value is None else f"{100 * value:.0f}"
+    return tables.MISSING if value is None else f"{100 * value:.0f}"
 
 
 def _times(value: Number) -> Number:
     return None if value is None else 100 * value
 
 
-def _gain_cell(arm: ForecastArm) -> TableCell:
-    return TableCell(show_error(arm.gain, arm.gain_stderr, signed=True), arm.gain)
+def _gain_cell(arm: ForecastArm) -> tables.TableCell:
+    return tables.TableCell(show_error(arm.gain, arm.gain_stderr, signed=True), arm.gain)
 
 
-def _keys(panel: ForecastPanel) -> tuple[Key, ...]:
+def _gain_interval_cell(arm: ForecastArm) -> tables.TableCell:
+    return tables.TableCell(show_interval(arm.gain_interval, signed=True), arm.gain)
+
+
+def _keys(panel: ForecastPanel) -> tuple[svg.Key, ...]:
     keys = [
-        Key("pool", "naive: all images alike"),
-        Key("debiased", "debiased: the weights of this run"),
+        svg.Key("pool", "naive: all images alike"),
+        svg.Key("debiased", "debiased: the weights of this run"),
     ]
     others = [arm for arm in panel.arms if arm.name not in _MARKS]
     kinds = {
         "other arms" if arm.way is None else "the ways that debiased is chosen from": None
         for arm in others
     }
-    return (*keys, Key("baseline", ", ".join(kinds))) if others else tuple(keys)
-
-
-def _interval_mark(
-    name: str, value: Number, interval: tuple[Number, Number], scale: Scale
-) -> Markup:
-    kind, (low, high) = _MARKS.get(name, "baseline"), interval
-    line = Markup("")
-    if low is not None and high is not None:
-        line = span_line(scale.at(100 * low), scale.at(100 * high), 13, f"interval of-{kind}")
-    return line + (Markup("") if value is None else mark(kind, scale.at(100 * value), 13))
-
-
-def _move(accuracy: Sequence[Number], scale: Scale) -> Markup:
-    points = zip(("pool", "debiased"), map(_times, accuracy), strict=False)
-    return joined_marks(points, scale)
+    return (*keys, svg.Key("baseline", ", ".join(kinds))) if others else tuple(keys)

@@ -7,34 +7,7 @@ from dataclasses import replace
 
 from markupsafe import Markup
 
-from unskew.report.page.svg import (
-    MOST_DRAWN,
-    Figure,
-    Key,
-    Row,
-    Scale,
-    draw_rows,
-    mark,
-    scale_of,
-    share_ticks,
-    span_line,
-)
-from unskew.report.page.tables import (
-    MISSING,
-    PageTable,
-    TableCell,
-    TableColumn,
-    count_cell,
-    error_cell,
-    name_cell,
-    number_cell,
-    p_value_cell,
-    share_cell,
-    shorten,
-    show_number,
-    show_share,
-    table,
-)
+from unskew.report.page import svg, tables
 from unskew.report.summary.record import Number, OutcomePanel, OutcomeSource
 
 AGREED = "If the sources agree"
@@ -46,7 +19,7 @@ LEVELS = {"agree": "ok", "disagree": "weak", "not compared": ""}
 
 def outcome_amount(panel: OutcomePanel, value: Number) -> str:
     """Show a share in percent, another mean as a number."""
-    return show_share(value) if panel.is_share else show_number(value)
+    return tables.show_share(value) if panel.is_share else tables.show_number(value)
 
 
 def outcome_interval(panel: OutcomePanel, interval: tuple[Number, Number] | None) -> str:
@@ -54,37 +27,34 @@ def outcome_interval(panel: OutcomePanel, interval: tuple[Number, Number] | None
     if interval is None:
         return "cannot say"
     if None in interval:
-        return MISSING
+        return tables.MISSING
     return " to ".join(outcome_amount(panel, end) for end in interval)
 
 
-def outcome_table(outcomes: Sequence[OutcomePanel]) -> PageTable:
+def outcome_table(outcomes: Sequence[OutcomePanel]) -> tables.PageTable:
     """Tabulate both intervals of every outcome, and which comes first."""
-    columns = (
-        "Outcome",
-        "Mean of all",
-        AGREED,
-        NEW_SOURCE,
-        TableColumn("Comes first", numeric=False, wide=True),
-        TableColumn("The sources", numeric=False),
+    return tables.list_rows(
+        "Target means, with both intervals",
+        outcomes,
+        ("Outcome", lambda row: tables.name_cell(row.outcome)),
+        ("Mean of all", lambda row: _value_cell(row, row.value, row.stderr)),
+        (AGREED, lambda row: tables.TableCell(outcome_interval(row, row.agreed), row.value)),
+        (
+            NEW_SOURCE,
+            lambda row: tables.TableCell(outcome_interval(row, row.new_source), row.value),
+        ),
+        (
+            tables.words("Comes first", wide=True),
+            lambda row: tables.TableCell(
+                f"{_HEADS[row.heads]}: {outcome_interval(row, row.interval)}"
+            ),
+        ),
+        (tables.words("The sources"), lambda row: tables.TableCell(_VERDICTS[row.verdict])),
+        marked=lambda row: row.verdict == "disagree",
     )
-    rows = (
-        [
-            name_cell(panel.outcome),
-            _value_cell(panel, panel.value, panel.stderr),
-            TableCell(outcome_interval(panel, panel.agreed), panel.value),
-            TableCell(outcome_interval(panel, panel.new_source), panel.value),
-            TableCell(f"{_HEADS[panel.heads]}: {outcome_interval(panel, panel.interval)}"),
-            TableCell(_VERDICTS[panel.verdict]),
-        ]
-        for panel in outcomes
-    )
-    made = table("Target means, with both intervals", columns, rows)
-    apart = frozenset(k for k, panel in enumerate(outcomes) if panel.verdict == "disagree")
-    return replace(made, marked=apart)
 
 
-def plot_forest(panel: OutcomePanel) -> Figure | None:
+def plot_forest(panel: OutcomePanel) -> svg.Figure | None:
     """Draw what each source says alone, the agreed mean, and the interval for another source.
 
     None with a single source.
@@ -92,33 +62,34 @@ def plot_forest(panel: OutcomePanel) -> Figure | None:
     if len(panel.by_source) < 2:
         return None
     scale = _scale(panel)
-    rows = [_source_row(panel, row, scale) for row in panel.by_source[: MOST_DRAWN - 2]]
+    rows = [_source_row(panel, row, scale) for row in panel.by_source[: svg.MOST_DRAWN - 2]]
     rows.append(
-        Row(
+        svg.Row(
             AGREED,
-            _line(panel.agreed, scale, "interval") + _mark("debiased", panel.value, scale),
+            svg.interval_line(panel.agreed, scale, "interval")
+            + svg.value_mark("debiased", panel.value, scale),
             _text(panel, panel.value, panel.agreed),
         )
     )
     rows.append(
-        Row(
+        svg.Row(
             NEW_SOURCE,
-            _line(panel.new_source, scale, "interval second"),
+            svg.interval_line(panel.new_source, scale, "interval second"),
             outcome_interval(panel, panel.new_source),
         )
     )
     compared = sum(row.value is not None for row in panel.by_source)
     percent = f"{100 * panel.level:g}%"
-    return Figure(
+    return svg.Figure(
         title="What each source says alone, after weighting",
-        drawing=draw_rows(
+        drawing=svg.draw_rows(
             rows,
             scale,
             guides=() if panel.value is None else (panel.value,),
-            ticks=share_ticks(scale) if panel.is_share else None,
+            ticks=svg.share_ticks(scale) if panel.is_share else None,
         ),
-        label=f"{shorten(panel.outcome, 60)}: {percent} intervals of {compared} sources, of the "
-        "mean of all if they agree "
+        label=f"{tables.shorten(panel.outcome, 60)}: {percent} intervals of {compared} sources, of "
+        "the mean of all if they agree "
         f"({outcome_interval(panel, panel.agreed)}), and for a source like "
         f"none of these ({outcome_interval(panel, panel.new_source)}).",
         table=_forest_table(panel, percent),
@@ -126,78 +97,65 @@ def plot_forest(panel: OutcomePanel) -> Figure | None:
         "measure, and counts the spread between these; with few sources it is wide, with two it "
         "cannot be given.",
         keys=(
-            Key("baseline", "One source alone"),
-            Key("debiased", "Mean of all"),
-            Key("interval-second", NEW_SOURCE),
+            svg.Key("baseline", "One source alone"),
+            svg.Key("debiased", "Mean of all"),
+            svg.Key("interval-second", NEW_SOURCE),
         ),
     )
 
 
-def without_table(panel: OutcomePanel) -> PageTable | None:
+def without_table(panel: OutcomePanel) -> tables.PageTable | None:
     """Tabulate the others without each source in turn; None with fewer than three sources."""
     if not panel.without:
         return None
-    columns = (
-        "Left out",
-        "Mean of the others",
-        "Their spread" + (" (logit scale)" if panel.scale == "logit" else ""),
-        "p-value of agreement",
-        TableColumn("The others", numeric=False),
-    )
-    rows = (
-        [
-            name_cell(row.name),
-            _value_cell(panel, row.value, row.stderr),
-            number_cell(row.between_sd),
-            p_value_cell(row.p_value),
-            TableCell("disagree" if row.disagree else "agree", float(row.disagree)),
-        ]
-        for row in panel.without
-    )
-    made = table(f"Without each source in turn: {panel.outcome}", columns, rows)
-    odd = frozenset(k for k, row in enumerate(panel.without) if row.name == panel.odd_source)
-    return replace(made.without_empty(), marked=odd)
+    return tables.list_rows(
+        f"Without each source in turn: {panel.outcome}",
+        panel.without,
+        ("Left out", lambda row: tables.name_cell(row.name)),
+        ("Mean of the others", lambda row: _value_cell(panel, row.value, row.stderr)),
+        (
+            "Their spread" + (" (logit scale)" if panel.scale == "logit" else ""),
+            lambda row: tables.number_cell(row.between_sd),
+        ),
+        ("p-value of agreement", lambda row: tables.p_value_cell(row.p_value)),
+        (
+            tables.words("The others"),
+            lambda row: tables.TableCell(
+                "disagree" if row.disagree else "agree", float(row.disagree)
+            ),
+        ),
+        marked=lambda row: row.name == panel.odd_source,
+    ).without_empty()
 
 
-def _scale(panel: OutcomePanel) -> Scale:
+def _scale(panel: OutcomePanel) -> svg.Scale:
     ends = [panel.value, *panel.agreed, *(panel.new_source or ())]
-    return scale_of(
+    return svg.scale_of(
         [*ends, *(end for row in panel.by_source for end in (row.value, *row.interval))]
     )
 
 
-def _source_row(panel: OutcomePanel, row: OutcomeSource, scale: Scale) -> Row:
+def _source_row(panel: OutcomePanel, row: OutcomeSource, scale: svg.Scale) -> svg.Row:
     if row.value is None:
-        return Row(row.name, Markup(""), "withheld" if row.withheld else "not compared")
-    marks = _line(row.interval, scale, "interval of-baseline") + _mark("baseline", row.value, scale)
-    return Row(row.name, marks, _text(panel, row.value, row.interval))
-
-
-def _line(interval: tuple[Number, Number] | None, scale: Scale, class_: str) -> Markup:
-    low, high = interval or (None, None)
-    if low is None or high is None:
-        return Markup("")
-    return span_line(scale.at(low), scale.at(high), 13, class_)
-
-
-def _mark(kind: str, value: Number, scale: Scale) -> Markup:
-    return Markup("") if value is None else mark(kind, scale.at(value), 13)
+        return svg.Row(row.name, Markup(""), "withheld" if row.withheld else "not compared")
+    marks = svg.interval_line(row.interval, scale, "interval of-baseline") + svg.value_mark(
+        "baseline", row.value, scale
+    )
+    return svg.Row(row.name, marks, _text(panel, row.value, row.interval))
 
 
 def _text(panel: OutcomePanel, value: Number, interval: tuple[Number, Number]) -> str:
     return f"{outcome_amount(panel, value)} ({outcome_interval(panel, interval)})"
 
 
-def _value_cell(panel: OutcomePanel, value: Number, stderr: Number) -> TableCell:
-    cell = share_cell(value) if panel.is_share else number_cell(value)
-    return (
-        cell
-        if stderr is None
-        else replace(cell, text=f"{cell.text} ± {outcome_amount(panel, stderr)}")
-    )
+def _value_cell(panel: OutcomePanel, value: Number, stderr: Number) -> tables.TableCell:
+    cell = tables.share_cell(value) if panel.is_share else tables.number_cell(value)
+    if stderr is None:
+        return cell
+    return replace(cell, text=f"{cell.text} ± {outcome_amount(panel, stderr)}")
 
 
-def _forest_table(panel: OutcomePanel, percent: str) -> PageTable:
+def _forest_table(panel: OutcomePanel, percent: str) -> tables.PageTable:
     columns = (
         "Source",
         "Estimate",
@@ -210,23 +168,23 @@ def _forest_table(panel: OutcomePanel, percent: str) -> PageTable:
 
     def cells(
         name: str, value: Number, stderr: Number, ends: tuple[Number, Number] | None
-    ) -> list[TableCell]:
+    ) -> list[tables.TableCell]:
         return [
-            name_cell(name),
-            TableCell(outcome_amount(panel, value), value),
-            error_cell(stderr, lambda error: outcome_amount(panel, error)),
-            *(TableCell(outcome_amount(panel, end), end) for end in ends or (None, None)),
+            tables.name_cell(name),
+            tables.TableCell(outcome_amount(panel, value), value),
+            tables.error_cell(stderr, lambda error: outcome_amount(panel, error)),
+            *(tables.TableCell(outcome_amount(panel, end), end) for end in ends or (None, None)),
         ]
 
     rows = [
         [
             *cells(row.name, row.value, row.stderr, row.interval),
-            count_cell(row.images),
-            share_cell(row.share),
+            tables.count_cell(row.images),
+            tables.share_cell(row.share),
         ]
         for row in panel.by_source
     ]
-    last = [count_cell(None), share_cell(None)]
+    last = [tables.count_cell(None), tables.share_cell(None)]
     rows.append([*cells(AGREED, panel.value, panel.stderr, panel.agreed), *last])
     rows.append([*cells(NEW_SOURCE, None, None, panel.new_source), *last])
-    return table(f"By source: {panel.outcome}", columns, rows).without_empty()
+    return tables.table(f"By source: {panel.outcome}", columns, rows).without_empty()

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from unskew.report.page.overlap_tables import Matrix, matrix_table, sources_in_map, weak_link_table
-from unskew.report.page.svg import Figure, Key, join, tag
+from unskew.report.page.svg import Figure, Key, join, middle_text, tag
 from unskew.report.page.tables import MISSING, shorten, show_count, table
 from unskew.report.summary.record import Number, OverlapPanel
 
@@ -34,11 +34,9 @@ def plot_heat(panel: OverlapPanel) -> Figure | None:
     kept = sources_in_map(panel)
     names = [panel.names[k] for k in kept]
     values = [[full[k][other] for other in kept] for k in kept]
-    shown = (
-        f" ({len(names)} of {len(panel.names)}: those on the weakest links)"
-        if len(names) < len(panel.names)
-        else ""
-    )
+    shown = ""
+    if len(names) < len(panel.names):
+        shown = f" ({len(names)} of {len(panel.names)}: those on the weakest links)"
     return Figure(
         title=(
             "How far the sources mix"
@@ -159,13 +157,11 @@ def _heat_outline(
 
 def _heat_numbers(values: Matrix, side: float, top: float, cell: int) -> Markup:
     return join(
-        tag(
-            "text",
+        middle_text(
             _whole_percent(value),
-            x=side + (column + 0.5) * cell,
-            y=top + (row + 0.5) * cell + 4,
-            class_=f"heat-text on-{_step(value, len(values))}",
-            text_anchor="middle",
+            side + (column + 0.5) * cell,
+            top + (row + 0.5) * cell + 4,
+            f"heat-text on-{_step(value, len(values))}",
         )
         for row, line in enumerate(values)
         for column, value in enumerate(line)
@@ -173,15 +169,13 @@ def _heat_numbers(values: Matrix, side: float, top: float, cell: int) -> Markup:
 
 
 def _whole_percent(value: Number) -> str:
-    return (
-        MISSING
-        if value is None
-        else "0"
-        if value == 0
-        else "<1%"
-        if value < 0.01
-        else f"{100 * value:.0f}%"
-    )
+    if value is None:
+        return MISSING
+    if value == 0:
+        return "0"
+    if value < 0.01:
+        return "<1%"
+    return f"{100 * value:.0f}%"
 
 
 def _heat_labels(
@@ -192,26 +186,10 @@ def _heat_labels(
     for k, text in enumerate(texts):
         middle = (k + 0.5) * cell
         x = side + middle + (0 if slanted else 4)
-        drawn.append(
-            tag(
-                "text",
-                text,
-                x=side - 6,
-                y=top + middle + 4,
-                class_="label",
-                text_anchor="end",
-                font_size=font,
-            )
-        )
-        drawn.append(
-            tag(
-                "text",
-                text,
-                transform=f"translate({x:.1f} {top - 6:.1f}) rotate({turn})",
-                class_="label",
-                font_size=font,
-            )
-        )
+        at = {"x": side - 6, "y": top + middle + 4}
+        drawn.append(tag("text", text, **at, class_="label", text_anchor="end", font_size=font))
+        move = f"translate({x:.1f} {top - 6:.1f}) rotate({turn})"
+        drawn.append(tag("text", text, transform=move, class_="label", font_size=font))
     return join(drawn)
 
 
@@ -327,15 +305,8 @@ def _weak_note(
     (x1, y1), (x2, y2) = position[weak[0]], position[weak[1]]
     # A little off the middle, where the other lines cross.
     x, y = x1 + 0.38 * (x2 - x1), y1 + 0.38 * (y2 - y1)
-    return tag(
-        "text",
-        f"{show_count(panel.weakest_count)} images",
-        x=x,
-        y=y - 6,
-        class_="halo weak-text",
-        text_anchor="middle",
-        font_size=12,
-    )
+    text = f"{show_count(panel.weakest_count)} images"
+    return middle_text(text, x, y - 6, "halo weak-text", font_size=12)
 
 
 def weak_key(panel: OverlapPanel, mark: str) -> tuple[Key, ...]:

@@ -3,75 +3,47 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
-from unskew.report.page.svg import (
-    Figure,
-    Key,
-    Row,
-    Scale,
-    draw_rows,
-    join,
-    joined_marks,
-    mark,
-    scale_of,
-    share_ticks,
-    span_line,
-    tag,
-)
-from unskew.report.page.tables import (
-    MISSING,
-    PageTable,
-    TableCell,
-    TableColumn,
-    count_cell,
-    error_cell,
-    name_cell,
-    number_cell,
-    share_cell,
-    shorten,
-    show_number,
-    show_share,
-    signed_cell,
-    table,
-)
+from unskew.report.page import svg, tables
 from unskew.report.summary.record import BalanceRow, SensitivityRow, SourceRow
 
 # Two-sided 95% of a normal distribution.
 _Z = 1.96
 
 
-def plot_shares(sources: Sequence[SourceRow]) -> Figure:
+def plot_shares(sources: Sequence[SourceRow]) -> svg.Figure:
     """Draw the share of the images and the share of the weight, by source."""
     shares = [share for row in sources for share in (row.share, row.weight_share)]
-    scale = Scale(0.0, 1.04 * max((share for share in shares if share is not None), default=1.0))
+    scale = svg.Scale(
+        0.0, 1.04 * max((share for share in shares if share is not None), default=1.0)
+    )
     rows = []
     for row in sources:
-        marks = joined_marks((("pool", row.share), ("debiased", row.weight_share)), scale)
-        text = f"{show_share(row.share)} → {show_share(row.weight_share)}"
-        rows.append(Row(name=row.name, marks=marks, text=text))
-    return Figure(
+        marks = svg.joined_marks((("pool", row.share), ("debiased", row.weight_share)), scale)
+        text = f"{tables.show_share(row.share)} → {tables.show_share(row.weight_share)}"
+        rows.append(svg.Row(name=row.name, marks=marks, text=text))
+    return svg.Figure(
         title="Share of the images, and share of the weight",
-        drawing=draw_rows(rows, scale, ticks=share_ticks(scale)),
+        drawing=svg.draw_rows(rows, scale, ticks=svg.share_ticks(scale)),
         label=f"For each of {len(sources)} sources, its share of the images and its share of the "
         "weight after debiasing.",
-        table=table(
+        table=tables.list_rows(
             "Shares by source",
-            ("Source", "Share of images", "Share of weight"),
-            (
-                [name_cell(row.name), share_cell(row.share), share_cell(row.weight_share)]
-                for row in sources
-            ),
+            sources,
+            ("Source", lambda row: tables.name_cell(row.name)),
+            ("Share of images", lambda row: tables.share_cell(row.share)),
+            ("Share of weight", lambda row: tables.share_cell(row.weight_share)),
         ),
         meaning="A source whose weight falls short of its share holds much of what the target has "
         "little of.",
-        keys=(Key("pool", "Share of images"), Key("debiased", "Share of weight")),
+        keys=(svg.Key("pool", "Share of images"), svg.Key("debiased", "Share of weight")),
     )
 
 
-def plot_normalizers(sources: Sequence[SourceRow]) -> Figure | None:
+def plot_normalizers(sources: Sequence[SourceRow]) -> svg.Figure | None:
     """Draw Ω_k with both 95% intervals, Ω_k exp(±1.96 s), s the standard error of log Ω_k.
 
     None where no Ω has an error.
@@ -87,50 +59,43 @@ def plot_normalizers(sources: Sequence[SourceRow]) -> Figure | None:
             *_interval(row.normalizer, row.stderr_bootstrap),
         )
     ]
-    scale = scale_of(ends, log=True)
+    scale = svg.scale_of(ends, log=True)
     rows = [
-        Row(row.name, _normalizer_marks(row, scale), show_number(row.normalizer)) for row in known
+        svg.Row(row.name, _normalizer_marks(row, scale), tables.show_number(row.normalizer))
+        for row in known
     ]
-    return Figure(
+    return svg.Figure(
         title="Normalizers Ω with 95% intervals",
-        drawing=draw_rows(rows, scale),
+        drawing=svg.draw_rows(rows, scale),
         label=f"Normalizers of {len(known)} sources on a logarithmic axis, with asymptotic and "
         "bootstrap 95% intervals.",
         table=_normalizer_table(known),
         meaning="Ω is the average chance, up to scale, that the source selects an image of the "
         "target. Where the two intervals "
         "disagree, trust the wider: the asymptotic one misleads when overlap is weak.",
-        keys=(Key("interval", "Asymptotic"), Key("interval-second", "Bootstrap")),
+        keys=(svg.Key("interval", "Asymptotic"), svg.Key("interval-second", "Bootstrap")),
     )
 
 
-def _normalizer_marks(row: SourceRow, scale: Scale) -> Markup:
-    assert row.normalizer is not None
+def _normalizer_marks(row: SourceRow, scale: svg.Scale) -> Markup:
     marks = Markup("")
     for error, y, class_ in (
         (row.stderr, 10, "interval"),
         (row.stderr_bootstrap, 19, "interval second"),
     ):
         if error is not None:
-            low, high = (scale.at(end) for end in _interval(row.normalizer, error))
-            marks += span_line(low, high, y, class_)
-    return marks + mark("debiased", scale.at(row.normalizer), 10)
+            marks += svg.interval_line(_interval(row.normalizer, error), scale, class_, y)
+    return marks + svg.value_mark("debiased", row.normalizer, scale, 10)
 
 
-def _normalizer_table(sources: Sequence[SourceRow]) -> PageTable:
-    rows = (
-        [
-            name_cell(row.name),
-            number_cell(row.normalizer),
-            error_cell(row.stderr),
-            error_cell(row.stderr_bootstrap),
-        ]
-        for row in sources
-    )
-    return table(
+def _normalizer_table(sources: Sequence[SourceRow]) -> tables.PageTable:
+    return tables.list_rows(
         "Normalizers and their relative standard errors",
-        ("Source", "Ω", "Relative error, asymptotic", "Relative error, bootstrap"),
-        rows,
+        sources,
+        ("Source", lambda row: tables.name_cell(row.name)),
+        ("Ω", lambda row: tables.number_cell(row.normalizer)),
+        ("Relative error, asymptotic", lambda row: tables.error_cell(row.stderr)),
+        ("Relative error, bootstrap", lambda row: tables.error_cell(row.stderr_bootstrap)),
     )
 
 
@@ -141,43 +106,28 @@ def _interval(value: float | None, error: float | None) -> tuple[float, float]:
     return (value / reach, value * reach)
 
 
-def sources_table(sources: Sequence[SourceRow], *, groups: bool) -> PageTable:
+def sources_table(sources: Sequence[SourceRow], *, groups: bool) -> tables.PageTable:
     """Tabulate all numbers of the sources; those of groups only where there are groups."""
-    columns = [
-        "Source",
-        "Images",
-        *(["Groups"] if groups else []),
-        "Share of images",
-        "Share of weight",
-        "Ω",
+    of_groups: list[tuple[str, Callable[[SourceRow], tables.TableCell]]] = [
+        ("Groups", lambda row: tables.count_cell(row.groups)),
+        ("Effective groups", lambda row: tables.count_cell(row.ess_groups)),
     ]
-    columns += [
-        "Error of Ω, asymptotic",
-        "Error of Ω, bootstrap",
-        "Effective images",
-        *(["Effective groups"] if groups else []),
-    ]
-    columns += ["Unreadable", "Copies"]
-    return table(
-        "The sources", columns, (_source_cells(row, groups=groups) for row in sources)
+    return tables.list_rows(
+        "The sources",
+        sources,
+        ("Source", lambda row: tables.name_cell(row.name, 120)),
+        ("Images", lambda row: tables.count_cell(row.images)),
+        *(of_groups[:1] if groups else ()),
+        ("Share of images", lambda row: tables.share_cell(row.share)),
+        ("Share of weight", lambda row: tables.share_cell(row.weight_share)),
+        ("Ω", lambda row: tables.number_cell(row.normalizer)),
+        ("Error of Ω, asymptotic", lambda row: tables.error_cell(row.stderr)),
+        ("Error of Ω, bootstrap", lambda row: tables.error_cell(row.stderr_bootstrap)),
+        ("Effective images", lambda row: tables.count_cell(row.ess)),
+        *(of_groups[1:] if groups else ()),
+        ("Unreadable", lambda row: tables.count_cell(row.unreadable)),
+        ("Copies", lambda row: tables.count_cell(row.copies)),
     ).without_empty()
-
-
-def _source_cells(row: SourceRow, *, groups: bool) -> list[TableCell]:
-    return [
-        name_cell(row.name, 120),
-        count_cell(row.images),
-        *([count_cell(row.groups)] if groups else []),
-        share_cell(row.share),
-        share_cell(row.weight_share),
-        number_cell(row.normalizer),
-        error_cell(row.stderr),
-        error_cell(row.stderr_bootstrap),
-        count_cell(row.ess),
-        *([count_cell(row.ess_groups)] if groups else []),
-        count_cell(row.unreadable),
-        count_cell(row.copies),
-    ]
 
 
 # A standardised difference below this is commonly taken as negligible (Austin 2009, Statistics in
@@ -185,80 +135,72 @@ def _source_cells(row: SourceRow, *, groups: bool) -> list[TableCell]:
 NEGLIGIBLE = 0.1
 
 
-def plot_balance(rows: Sequence[BalanceRow], title: str, meaning: str) -> Figure:
+def plot_balance(rows: Sequence[BalanceRow], title: str, meaning: str) -> svg.Figure:
     """Draw the love plot: standardised differences from the target, largest first."""
     ordered = sorted(rows, key=lambda row: -max(abs(row.before or 0.0), abs(row.after or 0.0)))
-    scale = scale_of(
+    scale = svg.scale_of(
         [value for row in ordered for value in (row.before, row.after)],
         symmetric=True,
         include=(-0.15, 0.15),
     )
     drawn = []
     for row in ordered:
-        marks = joined_marks((("pool", row.before), ("debiased", row.after)), scale)
+        marks = svg.joined_marks((("pool", row.before), ("debiased", row.after)), scale)
         text = f"{_hundredths(row.before)} → {_hundredths(row.after)}"
-        drawn.append(Row(name=balance_name(row), marks=marks, text=text))
-    return Figure(
+        drawn.append(svg.Row(name=balance_name(row), marks=marks, text=text))
+    return svg.Figure(
         title=title,
-        drawing=draw_rows(drawn, scale, guides=(-NEGLIGIBLE, 0.0, NEGLIGIBLE)),
+        drawing=svg.draw_rows(drawn, scale, guides=(-NEGLIGIBLE, 0.0, NEGLIGIBLE)),
         label="Standardised difference from the target before and after weighting, for "
         f"{len(rows)} columns or levels.",
-        table=balance_table(title, ordered),
+        table=tables.list_rows(
+            title,
+            ordered,
+            ("Column", lambda row: tables.name_cell(balance_name(row))),
+            ("Pool", lambda row: _mean_cell(row, row.pool)),
+            ("Debiased", lambda row: _mean_cell(row, row.weighted)),
+            ("Target", lambda row: _mean_cell(row, row.target)),
+            ("Difference before", lambda row: tables.signed_cell(row.before)),
+            ("Difference after", lambda row: tables.signed_cell(row.after)),
+            note="Levels: share of the images; numbers: their mean. Differences are in standard "
+            "deviations of the pool.",
+        ),
         meaning=meaning,
         keys=(
-            Key("pool", "Before: pool as collected"),
-            Key("debiased", "After: debiased"),
-            Key("guide", "0, and ±0.1 (negligible)"),
+            svg.Key("pool", "Before: pool as collected"),
+            svg.Key("debiased", "After: debiased"),
+            svg.Key("guide", "0, and ±0.1 (negligible)"),
         ),
     )
 
 
-def balance_table(caption: str, rows: Sequence[BalanceRow]) -> PageTable:
-    """Tabulate the numbers of a love plot."""
-    return table(
-        caption,
-        ("Column", "Pool", "Debiased", "Target", "Difference before", "Difference after"),
-        (
-            [
-                name_cell(balance_name(row)),
-                *_means(row),
-                signed_cell(row.before),
-                signed_cell(row.after),
-            ]
-            for row in rows
-        ),
-        note="Levels: share of the images; numbers: their mean. Differences are in standard "
-        "deviations of the pool.",
-    )
-
-
-def plot_moves(rows: Sequence[BalanceRow], title: str, meaning: str) -> Figure:
+def plot_moves(rows: Sequence[BalanceRow], title: str, meaning: str) -> svg.Figure:
     """Draw how far weighting moved columns without a known target, in standard deviations."""
     ordered = sorted(rows, key=lambda row: -abs(row.after or 0.0))
-    scale = scale_of([row.after for row in ordered], symmetric=True, include=(-0.15, 0.15))
+    scale = svg.scale_of([row.after for row in ordered], symmetric=True, include=(-0.15, 0.15))
     drawn = []
     for row in ordered:
-        marks = Markup("")
-        if row.after is not None:
-            marks = span_line(scale.at(0.0), scale.at(row.after), 13, "move") + mark(
-                "debiased", scale.at(row.after), 13
-            )
-        drawn.append(Row(balance_name(row), marks, _hundredths(row.after)))
-    return Figure(
+        line = svg.interval_line((0.0, row.after), scale, "move")
+        marks = line + svg.value_mark("debiased", row.after, scale)
+        drawn.append(svg.Row(balance_name(row), marks, _hundredths(row.after)))
+    return svg.Figure(
         title=title,
-        drawing=draw_rows(drawn, scale, guides=(-NEGLIGIBLE, 0.0, NEGLIGIBLE)),
+        drawing=svg.draw_rows(drawn, scale, guides=(-NEGLIGIBLE, 0.0, NEGLIGIBLE)),
         label=f"Change under weighting of {len(rows)} columns or levels outside the target, in "
         "standard deviations of the pool.",
-        table=table(
+        table=tables.list_rows(
             title,
-            ("Column", "Pool", "Debiased", "Change, in standard deviations"),
-            (
-                [name_cell(balance_name(row)), *_means(row)[:2], signed_cell(row.after)]
-                for row in ordered
-            ),
+            ordered,
+            ("Column", lambda row: tables.name_cell(balance_name(row))),
+            ("Pool", lambda row: _mean_cell(row, row.pool)),
+            ("Debiased", lambda row: _mean_cell(row, row.weighted)),
+            ("Change, in standard deviations", lambda row: tables.signed_cell(row.after)),
         ),
         meaning=meaning,
-        keys=(Key("debiased", "Change under weighting"), Key("guide", "0, and ±0.1 (small)")),
+        keys=(
+            svg.Key("debiased", "Change under weighting"),
+            svg.Key("guide", "0, and ±0.1 (small)"),
+        ),
     )
 
 
@@ -267,38 +209,35 @@ def balance_name(row: BalanceRow) -> str:
     return row.column if row.level is None else f"{row.column} = {row.level}"
 
 
-def _means(row: BalanceRow) -> list[TableCell]:
-    show = number_cell if row.level is None else share_cell
-    return [show(row.pool), show(row.weighted), show(row.target)]
+def _mean_cell(row: BalanceRow, value: float | None) -> tables.TableCell:
+    return tables.number_cell(value) if row.level is None else tables.share_cell(value)
 
 
 def _hundredths(value: float | None) -> str:
     """Show a standardised difference to the precision that matters."""
-    return (
-        MISSING
-        if value is None
-        else f"{value:+.2f}".replace("-", "−").replace("+0.00", "0.00").replace("−0.00", "0.00")
-    )
+    if value is None:
+        return tables.MISSING
+    return f"{value:+.2f}".replace("-", "−").replace("+0.00", "0.00").replace("−0.00", "0.00")
 
 
 _MOST_OUTCOMES = 12
 
 
-def plot_sensitivity(rows: Sequence[SensitivityRow]) -> Figure:
+def plot_sensitivity(rows: Sequence[SensitivityRow]) -> svg.Figure:
     """Draw the range of target means if selection differs from the model by a hidden factor.
 
     Each outcome has its own axis.
     """
     outcomes = list(dict.fromkeys(row.outcome for row in rows))
     drawn = [
-        tag("p", tag("bdi", shorten(outcome, 90)), class_="outcome")
+        svg.tag("p", svg.tag("bdi", tables.shorten(outcome, 90)), class_="outcome")
         + _draw_ranges([row for row in rows if row.outcome == outcome])
         for outcome in outcomes[:_MOST_OUTCOMES]
     ]
     scopes = "; ".join(dict.fromkeys(row.scope for row in rows if row.scope))
-    return Figure(
+    return svg.Figure(
         title="If selection differs from the model by a hidden factor",
-        drawing=join(drawn),
+        drawing=svg.join(drawn),
         label=f"Range of {len(outcomes)} target means when a hidden selection factor may vary.",
         table=_range_table(rows),
         meaning="No data can show how likely all sources together are to miss a kind of image. If "
@@ -306,47 +245,39 @@ def plot_sensitivity(rows: Sequence[SensitivityRow]) -> Figure:
         "could be anywhere in the range; a conclusion that holds across it does not depend on the "
         "assumption.",
         keys=(
-            Key("debiased", "Estimate"),
-            Key("interval", "Range"),
-            Key("interval-second", "Range with sampling error (95%)"),
+            svg.Key("debiased", "Estimate"),
+            svg.Key("interval", "Range"),
+            svg.Key("interval-second", "Range with sampling error (95%)"),
         ),
     )
 
 
-def _range_table(rows: Sequence[SensitivityRow]) -> PageTable:
-    columns = (
-        "Outcome",
-        "Factor",
-        TableColumn("Varies", numeric=False),
-        "Estimate",
-        "Lowest",
-        "Highest",
-        "Interval from",
-        "Interval to",
-    )
-    cells = (
-        [name_cell(row.outcome), number_cell(row.factor), TableCell(row.scope or MISSING)]
-        + [number_cell(value) for value in (row.value, row.low, row.high, *row.interval)]
-        for row in rows
-    )
-    return table("Sensitivity of target means", columns, cells).without_empty()
+def _range_table(rows: Sequence[SensitivityRow]) -> tables.PageTable:
+    return tables.list_rows(
+        "Sensitivity of target means",
+        rows,
+        ("Outcome", lambda row: tables.name_cell(row.outcome)),
+        ("Factor", lambda row: tables.number_cell(row.factor)),
+        (tables.words("Varies"), lambda row: tables.TableCell(row.scope or tables.MISSING)),
+        ("Estimate", lambda row: tables.number_cell(row.value)),
+        ("Lowest", lambda row: tables.number_cell(row.low)),
+        ("Highest", lambda row: tables.number_cell(row.high)),
+        ("Interval from", lambda row: tables.number_cell(row.interval[0])),
+        ("Interval to", lambda row: tables.number_cell(row.interval[1])),
+    ).without_empty()
 
 
 def _draw_ranges(rows: Sequence[SensitivityRow]) -> Markup:
-    scale = scale_of(
+    scale = svg.scale_of(
         [value for row in rows for value in (row.value, row.low, row.high, *row.interval)]
     )
     drawn = []
     for row in rows:
-        marks = Markup("")
-        for (low, high), y, class_ in (
-            ((row.low, row.high), 10, "interval"),
-            (row.interval, 19, "interval second"),
-        ):
-            if low is not None and high is not None:
-                marks += span_line(scale.at(low), scale.at(high), y, class_)
-        if row.value is not None:
-            marks += mark("debiased", scale.at(row.value), 10)
-        text = f"{show_number(row.low)} to {show_number(row.high)}"
-        drawn.append(Row(name=f"factor {show_number(row.factor)}", marks=marks, text=text))
-    return draw_rows(drawn, scale)
+        marks = svg.interval_line((row.low, row.high), scale, "interval", 10)
+        marks += svg.interval_line(row.interval, scale, "interval second", 19)
+        marks += svg.value_mark("debiased", row.value, scale, 10)
+        text = f"{tables.show_number(row.low)} to {tables.show_number(row.high)}"
+        drawn.append(
+            svg.Row(name=f"factor {tables.show_number(row.factor)}", marks=marks, text=text)
+        )
+    return svg.draw_rows(drawn, scale)

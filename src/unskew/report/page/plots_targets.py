@@ -5,151 +5,103 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from markupsafe import Markup
-
-from unskew.report.page.svg import (
-    MOST_DRAWN,
-    Figure,
-    Key,
-    Row,
-    Scale,
-    draw_rows,
-    mark,
-    scale_of,
-    share_ticks,
-    span_line,
-)
-from unskew.report.page.tables import (
-    MISSING,
-    PageTable,
-    TableCell,
-    TableColumn,
-    count_cell,
-    error_cell,
-    name_cell,
-    share_cell,
-    shorten,
-    show_number,
-    show_share,
-    table,
-)
+from unskew.report.page import svg, tables
 from unskew.report.summary.record import MeanOnTarget, Number, OutcomeByTarget, TargetsPanel
 
 _VERDICTS = {"ok": "can be reached", "weak": "with care", "no": "cannot be reached"}
 
 
-def target_table(panel: TargetsPanel) -> PageTable:
+def target_table(panel: TargetsPanel) -> tables.PageTable:
     """Tabulate verdict, size and uncovered mass of every target."""
-    columns = (
-        "Target",
-        TableColumn("Verdict", numeric=False),
-        "Not covered",
-        "Effective images",
-        "Effective groups",
-        TableColumn("Why", numeric=False, wide=True),
-        TableColumn("Population", numeric=False, wide=True),
-    )
-    rows = [
-        [
-            name_cell(f"{row.name} (main)" if row.is_main else row.name),
-            TableCell(_VERDICTS[row.level]),
-            share_cell(row.uncovered),
-            count_cell(row.ess),
-            count_cell(row.ess_groups),
-            TableCell(row.message),
-            TableCell(row.population or MISSING),
-        ]
-        for row in panel.rows
-    ]
-    marked = frozenset(k for k, row in enumerate(panel.rows) if row.level != "ok")
-    return replace(table("Targets", columns, rows).without_empty(), marked=marked)
+    return tables.list_rows(
+        "Targets",
+        panel.rows,
+        ("Target", lambda row: tables.name_cell(f"{row.name} (main)" if row.is_main else row.name)),
+        (tables.words("Verdict"), lambda row: tables.TableCell(_VERDICTS[row.level])),
+        ("Not covered", lambda row: tables.share_cell(row.uncovered)),
+        ("Effective images", lambda row: tables.count_cell(row.ess)),
+        ("Effective groups", lambda row: tables.count_cell(row.ess_groups)),
+        (tables.words("Why", wide=True), lambda row: tables.TableCell(row.message)),
+        (
+            tables.words("Population", wide=True),
+            lambda row: tables.TableCell(row.population or tables.MISSING),
+        ),
+        marked=lambda row: row.level != "ok",
+    ).without_empty()
 
 
-def moves_table(panel: TargetsPanel) -> PageTable:
+def moves_table(panel: TargetsPanel) -> tables.PageTable:
     """Tabulate the worst case of every outcome, and whether it hangs on the choice of target."""
-    columns = (
-        "Outcome",
-        "Lowest mean",
-        TableColumn("On target", numeric=False),
-        "Highest mean",
-        TableColumn("On target", numeric=False),
-        "Difference",
-        "Interval of it",
-        TableColumn("Hangs on the choice", numeric=False),
+    return tables.list_rows(
+        "Worst case over the targets",
+        panel.outcomes,
+        ("Outcome", lambda row: tables.name_cell(row.outcome)),
+        ("Lowest mean", lambda row: _amount_cell(row, _value_of(row, row.lowest))),
+        (tables.words("On target"), lambda row: tables.name_cell(row.lowest)),
+        ("Highest mean", lambda row: _amount_cell(row, _value_of(row, row.highest))),
+        (tables.words("On target"), lambda row: tables.name_cell(row.highest)),
+        ("Difference", lambda row: _with_error(row, row.difference, row.stderr)),
+        ("Interval of it", lambda row: tables.TableCell(_ends(row, row.interval), row.difference)),
+        (
+            tables.words("Hangs on the choice"),
+            lambda row: tables.TableCell("yes" if row.hangs else "not visibly", float(row.hangs)),
+        ),
+        marked=lambda row: row.hangs,
     )
-    rows = [
-        [
-            name_cell(outcome.outcome),
-            _amount_cell(outcome, _value_of(outcome, outcome.lowest)),
-            name_cell(outcome.lowest),
-            _amount_cell(outcome, _value_of(outcome, outcome.highest)),
-            name_cell(outcome.highest),
-            _with_error(outcome, outcome.difference, outcome.stderr),
-            TableCell(_ends(outcome, outcome.interval), outcome.difference),
-            TableCell("yes" if outcome.hangs else "not visibly", float(outcome.hangs)),
-        ]
-        for outcome in panel.outcomes
-    ]
-    marked = frozenset(k for k, outcome in enumerate(panel.outcomes) if outcome.hangs)
-    return replace(table("Worst case over the targets", columns, rows), marked=marked)
 
 
-def distance_table(panel: TargetsPanel) -> PageTable:
+def distance_table(panel: TargetsPanel) -> tables.PageTable:
     """Tabulate the total variation between the weights of every two targets."""
-    rows = [
-        [name_cell(one), name_cell(other), share_cell(apart)]
-        for one, other, apart in sorted(panel.distances, key=lambda pair: -(pair[2] or 0.0))
-    ]
-    columns = ("Target", TableColumn("And", numeric=False), "Weight on other images")
-    return table("How far the weights differ", columns, rows)
+    return tables.list_rows(
+        "How far the weights differ",
+        sorted(panel.distances, key=lambda pair: -(pair[2] or 0.0)),
+        ("Target", lambda pair: tables.name_cell(pair[0])),
+        (tables.words("And"), lambda pair: tables.name_cell(pair[1])),
+        ("Weight on other images", lambda pair: tables.share_cell(pair[2])),
+    )
 
 
-def plot_targets(outcome: OutcomeByTarget) -> Figure:
+def plot_targets(outcome: OutcomeByTarget) -> svg.Figure:
     """Draw the mean of one outcome on every target, with its interval."""
     ends = [end for mean in outcome.means for end in (mean.value, *mean.interval)]
-    scale = scale_of(ends)
-    shown = outcome.means[:MOST_DRAWN]
+    scale = svg.scale_of(ends)
+    shown = outcome.means[: svg.MOST_DRAWN]
     percent = f"{100 * outcome.level:g}%"
-    return Figure(
+    return svg.Figure(
         title=outcome.outcome,
-        drawing=draw_rows(
+        drawing=svg.draw_rows(
             [_target_row(outcome, mean, scale) for mean in shown],
             scale,
-            ticks=share_ticks(scale) if outcome.is_share else None,
+            ticks=svg.share_ticks(scale) if outcome.is_share else None,
         ),
-        label=f"{shorten(outcome.outcome, 60)}: mean and {percent} interval on "
+        label=f"{tables.shorten(outcome.outcome, 60)}: mean and {percent} interval on "
         f"{len(outcome.means)} targets.",
         table=_means_table(outcome, percent),
         meaning=f"Lines are {percent} intervals. All targets are weighted from the same images, so "
         "intervals may overlap although the difference is clear; the table above tests it.",
-        keys=(Key("debiased", "Mean on the target"),),
+        keys=(svg.Key("debiased", "Mean on the target"),),
     )
 
 
-def _target_row(outcome: OutcomeByTarget, mean: MeanOnTarget, scale: Scale) -> Row:
-    low, high = mean.interval
-    marks = Markup("")
-    if low is not None and high is not None:
-        marks += span_line(scale.at(low), scale.at(high), 13, "interval")
-    if mean.value is not None:
-        marks += mark("debiased", scale.at(mean.value), 13)
-    return Row(
+def _target_row(outcome: OutcomeByTarget, mean: MeanOnTarget, scale: svg.Scale) -> svg.Row:
+    marks = svg.interval_line(mean.interval, scale) + svg.value_mark("debiased", mean.value, scale)
+    return svg.Row(
         mean.name, marks, f"{_amount(outcome, mean.value)} ({_ends(outcome, mean.interval)})"
     )
 
 
-def _means_table(outcome: OutcomeByTarget, percent: str) -> PageTable:
+def _means_table(outcome: OutcomeByTarget, percent: str) -> tables.PageTable:
     columns = ("Target", "Mean", "Standard error", f"{percent} from", f"{percent} to")
     rows = [
         [
-            name_cell(mean.name),
+            tables.name_cell(mean.name),
             _amount_cell(outcome, mean.value),
-            error_cell(mean.stderr, lambda error: _amount(outcome, error)),
+            tables.error_cell(mean.stderr, lambda error: _amount(outcome, error)),
             *(_amount_cell(outcome, end) for end in mean.interval),
         ]
         for mean in outcome.means
     ]
-    return table(f"By target: {outcome.outcome}", columns, rows)
+    return tables.table(f"By target: {outcome.outcome}", columns, rows)
 
 
 def _value_of(outcome: OutcomeByTarget, name: str) -> Number:
@@ -157,14 +109,14 @@ def _value_of(outcome: OutcomeByTarget, name: str) -> Number:
 
 
 def _amount(outcome: OutcomeByTarget, value: Number) -> str:
-    return show_share(value) if outcome.is_share else show_number(value)
+    return tables.show_share(value) if outcome.is_share else tables.show_number(value)
 
 
-def _amount_cell(outcome: OutcomeByTarget, value: Number) -> TableCell:
-    return TableCell(_amount(outcome, value), value)
+def _amount_cell(outcome: OutcomeByTarget, value: Number) -> tables.TableCell:
+    return tables.TableCell(_amount(outcome, value), value)
 
 
-def _with_error(outcome: OutcomeByTarget, value: Number, stderr: Number) -> TableCell:
+def _with_error(outcome: OutcomeByTarget, value: Number, stderr: Number) -> tables.TableCell:
     cell = _amount_cell(outcome, value)
     error = "" if stderr is None else f" ± {_amount(outcome, stderr)}"
     return replace(cell, text=cell.text + error)
@@ -172,5 +124,5 @@ def _with_error(outcome: OutcomeByTarget, value: Number, stderr: Number) -> Tabl
 
 def _ends(outcome: OutcomeByTarget, interval: Sequence[Number]) -> str:
     if None in interval:
-        return MISSING
+        return tables.MISSING
     return " to ".join(_amount(outcome, end) for end in interval)

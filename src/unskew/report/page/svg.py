@@ -75,11 +75,9 @@ class Scale:
 
     def ticks(self, most: int = 5) -> list[float]:
         """Return round numbers between the ends, at most ``most`` of them."""
-        return (
-            _log_ticks(self.low, self.high, most)
-            if self.log
-            else _round_ticks(self.low, self.high, most)
-        )
+        if self.log:
+            return _log_ticks(self.low, self.high, most)
+        return _round_ticks(self.low, self.high, most)
 
 
 def scale_of(
@@ -170,6 +168,11 @@ def grid_lines(positions: Iterable[float], class_: str = "grid") -> Markup:
         )
         for position in positions
     )
+
+
+def middle_text(text: str, x: float | str, y: float, class_: str, **more: object) -> Markup:
+    """Write a text whose middle is at ``x``."""
+    return tag("text", text, x=x, y=y, class_=class_, text_anchor="middle", **more)
 
 
 def mark(kind: str, position: float, y: float) -> Markup:
@@ -294,6 +297,33 @@ def draw_row(row: Row, lines: Markup, height: int = 26) -> Markup:
 def span_line(low: float, high: float, y: float, class_: str) -> Markup:
     """Draw a horizontal line between two parts of the width."""
     return tag("line", x1=x_position(low), x2=x_position(high), y1=y, y2=y, class_=class_)
+
+
+def interval_line(
+    interval: tuple[float | None, float | None] | None,
+    scale: Scale,
+    class_: str = "interval",
+    y: float = 13,
+) -> Markup:
+    """Draw an interval; nothing where an end is not known."""
+    low, high = interval or (None, None)
+    if low is None or high is None:
+        return Markup("")
+    return span_line(scale.at(low), scale.at(high), y, class_)
+
+
+def value_mark(kind: str, value: float | None, scale: Scale, y: float = 13) -> Markup:
+    """Draw a mark at a value; nothing where it is not known."""
+    return Markup("") if value is None else mark(kind, scale.at(value), y)
+
+
+def level_lines(levels: Iterable[tuple[float, str]], class_: str = "tick") -> Markup:
+    """Draw lines across at heights y, each with its number above it."""
+    return join(
+        tag("line", x1="0%", x2="100%", y1=y, y2=y, class_="grid")
+        + tag("text", text, x=0, y=y - 3, class_=class_)
+        for y, text in levels
+    )
 
 
 def joined_marks(values: Iterable[tuple[str, float | None]], scale: Scale, y: float = 13) -> Markup:

@@ -7,8 +7,11 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from markupsafe import Markup
+
+T = TypeVar("T")
 
 MISSING = "–"
 # Zero-width joiners belong to the spelling of Persian, Hindi and others; every other invisible
@@ -95,11 +98,9 @@ def show_name(name: object) -> str:
     'a⟨U+202E⟩b⏎c'
     """
     text = str(name)
-    return (
-        text
-        if text.isascii() and text.isprintable()
-        else "".join(_show_character(character) for character in text)
-    )
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_show_character(character) for character in text)
 
 
 def _show_character(character: str) -> str:
@@ -187,11 +188,9 @@ class PageTable:
 
     def cut(self, most: int = MOST_ROWS) -> PageTable:
         """Return the table with at most ``most`` rows."""
-        return (
-            self
-            if len(self.rows) <= most
-            else replace(self, rows=self.rows[:most], left_out=len(self.rows) - most)
-        )
+        if len(self.rows) <= most:
+            return self
+        return replace(self, rows=self.rows[:most], left_out=len(self.rows) - most)
 
     def without_empty(self) -> PageTable:
         """Return the table without the columns in which nothing is known."""
@@ -223,6 +222,25 @@ def table(
         for k, column in enumerate(columns)
     )
     return PageTable(caption, made, tuple(tuple(row) for row in rows), note).cut(most)
+
+
+def list_rows(
+    caption: str,
+    rows: Sequence[T],
+    *columns: tuple[TableColumn | str, Callable[[T], TableCell]],
+    note: str = "",
+    most: int = MOST_ROWS,
+    marked: Callable[[T], bool] = lambda row: False,
+) -> PageTable:
+    """Make a table with a line for each of ``rows``; a column is its name and what makes a cell."""
+    names, cells = zip(*columns, strict=True)
+    made = table(caption, names, ([cell(row) for cell in cells] for row in rows), note, most)
+    return replace(made, marked=frozenset(k for k, row in enumerate(rows) if marked(row)))
+
+
+def words(name: str, *, wide: bool = False) -> TableColumn:
+    """Return a column of names or sentences."""
+    return TableColumn(name, numeric=False, wide=wide)
 
 
 def name_cell(name: object, longest: int = 80) -> TableCell:

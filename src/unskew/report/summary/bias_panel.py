@@ -252,31 +252,18 @@ def worst_of_fit(fit: Any, private: bool) -> tuple[str, str]:
 
 
 def _fit_joint(fit: Any, private: bool) -> FitRow | None:
-    joint = fit.joint
-    if joint is None:
-        return None
-    return FitRow(
-        feature=", ".join(joint.columns),
-        p_value=joint.p_value,
-        source=joint.source,
-        place="" if private else joint.place,
-        excess=round(joint.excess, 2) if private else joint.excess,
-    )
+    return None if fit.joint is None else _fit_row(fit.joint, ", ".join(fit.joint.columns), private)
+
+
+def _fit_row(check: Any, feature: str, private: bool) -> FitRow:
+    # A threshold is the value of an image, and a level may be a rare one.
+    place, excess = ("", round(check.excess, 2)) if private else (check.place, check.excess)
+    return FitRow(feature, check.p_value, check.source, place, excess)
 
 
 def _fit_rows(fit: Any, private: bool) -> tuple[FitRow, ...]:
     rows = sorted(fit.features, key=lambda check: (check.p_value, check.feature))
-    # A threshold is the value of an image, and a level may be a rare one.
-    return tuple(
-        FitRow(
-            feature=row.feature,
-            p_value=row.p_value,
-            source=row.source,
-            place="" if private else row.place,
-            excess=round(row.excess, 2) if private else row.excess,
-        )
-        for row in rows[:_MOST_PARAMETERS]
-    )
+    return tuple(_fit_row(row, row.feature, private) for row in rows[:_MOST_PARAMETERS])
 
 
 def _parameters(parameters: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:

@@ -152,24 +152,17 @@ def _extremes(weighed: WeightedPool, most: int) -> Iterator[Gallery]:
         others = rows[~np.isin(rows, heaviest)]
         lightest = _first(weighed, others, weighed.weight_n[others], n_shown)
         name = weighed.names[k]
-        if heaviest.size:
-            note = "The number is the weight: how many average images of the pool it counts for."
-            yield Gallery(
-                kind="heaviest",
-                source=name,
-                title=f"Heaviest images of {name}",
-                note=note,
-                pictures=_pictures(weighed, heaviest),
-            )
-        if lightest.size:
-            note = "Of these the source has more than the target needs."
-            yield Gallery(
-                kind="lightest",
-                source=name,
-                title=f"Lightest images of {name}",
-                note=note,
-                pictures=_pictures(weighed, lightest),
-            )
+        for kind, shown, note in (
+            (
+                "heaviest",
+                heaviest,
+                "The number is the weight: how many average images of the pool it counts for.",
+            ),
+            ("lightest", lightest, "Of these the source has more than the target needs."),
+        ):
+            if shown.size:
+                title = f"{kind.capitalize()} images of {name}"
+                yield Gallery(kind, name, title, note, _pictures(weighed, shown))
 
 
 def _first(weighed: WeightedPool, rows: Ints, key: Floats, most: int) -> Ints:

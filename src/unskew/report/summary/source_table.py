@@ -52,21 +52,13 @@ def count_copies(weighed: WeightedPool) -> Copies | None:
     n_sources = len(weighed.names)
     by_source = np.bincount(weighed.source_n[copied_n], minlength=n_sources).astype(np.int64)
     pairs = _pairs(code_n[copied_n], weighed.source_n[copied_n], weighed.names)
-    if weighed.private and any(
-        too_small(size) for size in [*(size for _, _, size in pairs), *by_source.tolist()]
-    ):
-        # What two sources share is part of what each has: one small number among them, and none is
-        # shown.
-        return Copies(
-            pairs=tuple((first, second, None) for first, second, _ in pairs[:_MOST_PAIRS]),
-            by_source=None,
-            content=np.where(copied_n, code_n, -1),
-        )
-    return Copies(
-        pairs=tuple(pairs[:_MOST_PAIRS]),
-        by_source=by_source,
-        content=np.where(copied_n, code_n, -1),
-    )
+    shown = Copies(tuple(pairs[:_MOST_PAIRS]), by_source, np.where(copied_n, code_n, -1))
+    sizes = [*(size for _, _, size in pairs), *by_source.tolist()]
+    if not weighed.private or not any(too_small(size) for size in sizes):
+        return shown
+    # What two sources share is part of what each has: one small number, and none is shown.
+    hidden = tuple((first, second, None) for first, second, _ in shown.pairs)
+    return replace(shown, pairs=hidden, by_source=None)
 
 
 def _pairs(
