@@ -162,9 +162,7 @@ def smoothed_cross_entropy(
     cross_entropy = torch.nn.functional.cross_entropy
     if smoothing == 0.0:
         return cross_entropy(logits, label, reduction=reduction)
-    spread = cross_entropy(
-        logits, towards.to(logits.dtype).expand_as(logits), reduction=reduction
-    )
+    spread = cross_entropy(logits, towards.to(logits.dtype).expand_as(logits), reduction=reduction)
     return (1 - smoothing) * cross_entropy(logits, label, reduction=reduction) + smoothing * spread
 
 
