@@ -92,7 +92,7 @@ def train_arm(case: Case, train: Sheets, test: Sheets, arm: str, seed: int, cach
     options = OURS.get(arm, {"way": "weights"})
     if isinstance(case.setting, LongTail):
         options = options | {"epochs": EPOCHS_OF_A_TAIL}
-    fast = torch.ops.mkldnn._is_mkldnn_bf16_supported()
+    fast = torch.cpu._is_avx512_bf16_supported()
     precision = FAST_PRECISION if fast else PLAIN_PRECISION
     settings = settings_of("fast", seed=seed, device="cpu", precision=precision, **options)
     images, recipe = training_data(draw, train, arm, seed)
