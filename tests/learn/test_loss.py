@@ -19,6 +19,7 @@ torch = pytest.importorskip("torch")
 from torch.nn import functional  # noqa: E402
 
 from unskew.learn import WeightedLoss, WeightedSampler  # noqa: E402
+from unskew.learn.loss import smoothed_cross_entropy  # noqa: E402
 
 N, D, C = 12, 4, 3
 RNG = np.random.default_rng(0)
@@ -279,3 +280,29 @@ def test_batches_that_do_not_fit_are_refused(criterion: WeightedLoss) -> None:
 def test_unusable_weights_are_refused(weights, words: str) -> None:
     with pytest.raises(DataError, match=words):
         WeightedLoss(functional.cross_entropy, weights)
+
+
+def test_even_smoothing_is_that_of_torch() -> None:
+    logits = X @ torch.from_numpy(RNG.normal(size=(D, C)))
+    even = torch.full((C,), 1 / C, dtype=torch.float64)
+    for reduction in ("mean", "none"):
+        ours = smoothed_cross_entropy(logits, Y, smoothing=0.1, towards=even, reduction=reduction)
+        theirs = functional.cross_entropy(logits, Y, label_smoothing=0.1, reduction=reduction)
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_smoothing_along_the_shift_leaves_every_label_the_likeliest() -> None:
+    """The minimum is known: shifted logits log((1 − ε) 1{m = y} + ε u_m).
+
+    Without the shift log(1/100), even smoothing would predict the rare class for every image.
+    """
+    shift, eye = torch.tensor([0.0, 0.0, -np.log(100)]), torch.eye(3, dtype=torch.float64)
+    for towards, predicted in (
+        (torch.softmax(shift, 0), [0, 1, 2]),
+        (torch.full((3,), 1 / 3, dtype=torch.float64), [2, 2, 2]),
+    ):
+        best = torch.log(0.9 * eye + 0.1 * towards).requires_grad_()
+        loss = smoothed_cross_entropy(best, torch.arange(3), smoothing=0.1, towards=towards)
+        (gradient,) = torch.autograd.grad(loss, best)
+        torch.testing.assert_close(gradient, torch.zeros_like(gradient), atol=1e-12, rtol=0)
+        assert (best - shift).argmax(1).tolist() == predicted

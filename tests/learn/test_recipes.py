@@ -33,6 +33,8 @@ def test_classes_get_their_target_shares() -> None:
 
 
 def test_only_the_loss_shifts_logits_in_training() -> None:
+    assert Recipe("loss", OFFSET).offset_after is None
+    assert np.isfinite(Recipe("posthoc", OFFSET).offset_after).all()  # type: ignore[arg-type]
     assert Recipe("posthoc", OFFSET).training_shift is None
     assert Recipe("loss", OFFSET).training_shift.tolist() == [0.5, -0.5, 0.0]
 

@@ -139,6 +139,33 @@ class WeightedLoss(torch.nn.Module):
         return self._on_device[device][rows.to(device)]
 
 
+def smoothed_cross_entropy(
+    logits: torch.Tensor,
+    label: torch.Tensor,
+    *,
+    smoothing: float,
+    towards: torch.Tensor,
+    reduction: str = "mean",
+) -> torch.Tensor:
+    """Compute the cross entropy −(1 − ε) log p(y) − ε Σ_m u_m log p(m), p = softmax(logits).
+
+    Where logits are shifted by s, u ∝ e^s: without the shift the smoothing is then the same for
+    every class. Smoothed evenly, as torch does, every image would count as ε/M of a class whose
+    images are rare, and without the shift that class would be predicted for all of them.
+
+    Parameters
+    ----------
+    logits, label : (B, M) and (B,).
+    smoothing, towards : ε and u, (M,), which sums to 1. Equal shares are torch's own smoothing.
+    reduction : "mean", or "none": one value for each image.
+    """
+    cross_entropy = torch.nn.functional.cross_entropy
+    if smoothing == 0.0:
+        return cross_entropy(logits, label, reduction=reduction)
+    spread = cross_entropy(logits, towards.to(logits.dtype).expand_as(logits), reduction=reduction)
+    return (1 - smoothing) * cross_entropy(logits, label, reduction=reduction) + smoothing * spread
+
+
 def _refuse_rows(rows: torch.Tensor, n: int) -> None:
     if rows.is_floating_point() or rows.dtype == torch.bool:
         raise DataError(

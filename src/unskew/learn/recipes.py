@@ -50,6 +50,13 @@ class Recipe:
             return None
         return np.where(np.isfinite(self.logit_offset), self.logit_offset, 0.0)
 
+    @property
+    def offset_after(self) -> Floats | None:
+        """(M,) what is subtracted from the logits after training; None: nothing."""
+        if self.form != "posthoc" or self.logit_offset is None:
+            return None
+        return np.where(np.isfinite(self.logit_offset), self.logit_offset, 0.0)
+
     def fingerprint(self) -> str:
         """Compute the SHA-256 of it."""
         numbers = [

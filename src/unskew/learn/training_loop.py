@@ -152,11 +152,19 @@ class TrainingLoop:
         is_deferred = recipe is not None and recipe.form == "deferred"
         if is_deferred:
             settings = replace(settings, weighting="loss")
-        losses = {0: _make_loss(dialled, factor_m, settings, self.fabric.device)}
+        offset_m = recipe.offset_after if recipe is not None else None
+        make_loss = functools.partial(
+            _make_loss,
+            factor_m=factor_m,
+            smooth_m=dialled.logit_shift if offset_m is None else offset_m,
+            settings=settings,
+            device=self.fabric.device,
+        )
+        losses = {0: make_loss(dialled)}
         if recipe is not None and is_deferred:
             late = replace(dialled, weight=dialled.weight * recipe.class_weight(data.label))
             first = math.ceil(DEFERRED_SHARE * settings.epochs)
-            losses[first] = _make_loss(late, factor_m, settings, self.fabric.device)
+            losses[first] = make_loss(late)
         return losses, _make_sampler(dialled, settings)
 
     def _last_layer(self) -> Any:
@@ -409,15 +417,26 @@ class TrainingLoop:
 
 
 def _make_loss(
-    dialled: Dialled, factor_m: Floats | None, settings: TrainSettings, device: Any
+    dialled: Dialled,
+    *,
+    factor_m: Floats | None,
+    smooth_m: Floats,
+    settings: TrainSettings,
+    device: Any,
 ) -> Callable[..., Any]:
-    """Make the function (logits, labels, rows) → the loss of a batch."""
+    """Make the function (logits, labels, rows) → the loss of a batch.
+
+    Labels are smoothed towards shares ∝ e^{smooth_m} (`smoothed_cross_entropy`).
+    """
     import torch
-    from torch.nn.functional import cross_entropy
 
-    from unskew.learn.loss import WeightedLoss
+    from unskew.learn.loss import WeightedLoss, smoothed_cross_entropy
 
-    plain = functools.partial(cross_entropy, label_smoothing=settings.label_smoothing)
+    plain = functools.partial(
+        smoothed_cross_entropy,
+        smoothing=settings.label_smoothing,
+        towards=torch.softmax(torch.as_tensor(smooth_m, device=device), 0),
+    )
     weighted = WeightedLoss(plain, dialled.weight) if settings.weighting == "loss" else None
     shift = torch.as_tensor(dialled.logit_shift, device=device) if dialled.shifts else None
     factor = None if factor_m is None else torch.as_tensor(factor_m, device=device)
