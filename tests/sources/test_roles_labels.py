@@ -10,8 +10,8 @@ import unskew
 from raising import refused
 from sources.image_files import put, table
 from unskew import ConfigError, DataError, Pool
+from unskew.sources.label_sets import label_indicators
 from unskew.sources.readers import read_sources
-from unskew.sources.roles import label_indicators
 
 
 def several(tmp_path):

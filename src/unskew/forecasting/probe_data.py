@@ -12,7 +12,7 @@ import numpy.typing as npt
 from unskew.errors import ConfigError, DataError, first_few
 from unskew.learn.probe import Scaling, scale_features
 from unskew.records import Ints, Pool
-from unskew.records.levels import MISSING, holds_lists, text_levels
+from unskew.records.levels import MISSING, by_value, holds_lists, text_levels
 from unskew.splits.folds import content_codes, find_copies, join_units
 
 if TYPE_CHECKING:
@@ -158,17 +158,10 @@ def read_classes(pool: Pool, least: int = 2) -> tuple[tuple[str, ...], Ints]:
             count=len(levels),
         )
     # By name (numbers by value), so that the order of the rows does not matter.
-    order = sorted(range(len(levels)), key=lambda at: _by_value(levels[at]))
+    order = sorted(range(len(levels)), key=lambda at: by_value(levels[at]))
     rank_m = np.empty(len(levels), dtype=np.int64)
     rank_m[order] = np.arange(len(levels))
     return tuple(levels[at] for at in order), rank_m[code_n]
-
-
-def _by_value(level: str) -> tuple[bool, float, str]:
-    try:
-        return False, float(level), level
-    except ValueError:
-        return True, 0.0, level
 
 
 def _matrix(pool: Pool, features: Any) -> npt.NDArray[Any]:

@@ -6,7 +6,6 @@ the same bits (on a CPU) as one that was not.
 
 from __future__ import annotations
 
-import functools
 import logging
 import math
 import time
@@ -40,7 +39,6 @@ from unskew.learn.trained_model import (
 from unskew.learn.training_data import DeviceRows, TrainingData, scale_inputs
 from unskew.learn.training_logs import TrainingLogs, describe_epoch
 from unskew.learn.ways import START
-from unskew.records import Floats, Ints
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +95,7 @@ class TrainingRun:
             "shape": list(self.data.X.shape[1:]),
             "fingerprint": self.fingerprint,
             "watched": list(self.watched),
+            "has_label_sets": self.data.has_label_sets,
         }
 
 
@@ -144,6 +143,8 @@ class TrainingLoop:
 
     def _losses_and_sampler(self) -> tuple[dict[int, Callable[..., Any]], Any]:
         """Make the loss, by the epoch that it is used from, and the sampler."""
+        from unskew.learn.loss import make_batch_loss
+
         data, recipe, settings = self.run.data, self.run.recipe, self.settings
         dialled = turn_dial(data.weight, data.label, len(data.classes), self.run.tau)
         if recipe is not None and recipe.training_shift is not None:
@@ -152,11 +153,11 @@ class TrainingLoop:
         is_deferred = recipe is not None and recipe.form == "deferred"
         if is_deferred:
             settings = replace(settings, weighting="loss")
-        losses = {0: _make_loss(dialled, factor_m, settings, self.fabric.device)}
+        losses = {0: make_batch_loss(dialled, factor_m, settings, self.fabric.device)}
         if recipe is not None and is_deferred:
             late = replace(dialled, weight=dialled.weight * recipe.class_weight(data.label))
             first = math.ceil(DEFERRED_SHARE * settings.epochs)
-            losses[first] = _make_loss(late, factor_m, settings, self.fabric.device)
+            losses[first] = make_batch_loss(late, factor_m, settings, self.fabric.device)
         return losses, _make_sampler(dialled, settings)
 
     def _last_layer(self) -> Any:
@@ -408,30 +409,6 @@ class TrainingLoop:
         logger.info("resumed after epoch %d", len(self.history))
 
 
-def _make_loss(
-    dialled: Dialled, factor_m: Floats | None, settings: TrainSettings, device: Any
-) -> Callable[..., Any]:
-    """Make the function (logits, labels, rows) → the loss of a batch."""
-    import torch
-    from torch.nn.functional import cross_entropy
-
-    from unskew.learn.loss import WeightedLoss
-
-    plain = functools.partial(cross_entropy, label_smoothing=settings.label_smoothing)
-    weighted = WeightedLoss(plain, dialled.weight) if settings.weighting == "loss" else None
-    shift = torch.as_tensor(dialled.logit_shift, device=device) if dialled.shifts else None
-    factor = None if factor_m is None else torch.as_tensor(factor_m, device=device)
-
-    def loss(logits: Any, label: Any, rows: Ints) -> Any:
-        if factor is not None:
-            logits = logits * factor.to(logits.dtype)
-        if shift is not None:
-            logits = logits + shift.to(logits.dtype)
-        return plain(logits, label) if weighted is None else weighted(logits, label, rows)
-
-    return loss
-
-
 def _make_sampler(dialled: Dialled, settings: TrainSettings) -> Any:
     from unskew.learn.sampler import WeightedSampler
 
@@ -439,7 +416,7 @@ def _make_sampler(dialled: Dialled, settings: TrainSettings) -> Any:
         return None
     # One draw for all processes; each takes its share of every batch.
     return WeightedSampler(
-        dialled.weight, scheme=settings.scheme, seed=settings.seed, num_replicas=1, rank=0
+        dialled.image_weight, scheme=settings.scheme, seed=settings.seed, num_replicas=1, rank=0
     )
 
 
