@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, first_few
 from unskew.learn.probe import Scaling, scale_features
-from unskew.records import Ints, Pool
+from unskew.records import Floats, Ints, Pool
 from unskew.records.levels import MISSING, by_value, holds_lists, text_levels
+from unskew.sources.label_sets import label_matrix
 from unskew.splits.folds import content_codes, find_copies, join_units
 
 if TYPE_CHECKING:
@@ -114,6 +115,46 @@ def _are_names(features: Any) -> bool:
     )
 
 
+def read_labels(pool: Pool) -> tuple[tuple[str, ...], npt.NDArray[Any]]:
+    """Return the classes and (n,) codes; or the labels, any number of which an image may have.
+
+    Of these (n, M) 1 where an image has one, 0 where not, NaN where that is unknown.
+    """
+    if "label" not in pool.frame.columns or not holds_lists(pool.frame["label"]):
+        return read_classes(pool)
+    return read_label_sets(pool)
+
+
+def read_label_sets(pool: Pool, *, varying: bool = True) -> tuple[tuple[str, ...], Floats]:
+    """Return the labels, and (n, M) which of them images have; of each image some must be known.
+
+    ``varying``: at least one is needed that some images have and others lack.
+    """
+    labels, present_nm = label_matrix(pool)
+    nothing = np.flatnonzero(np.isnan(present_nm).all(axis=1)) if labels else np.zeros(0, int)
+    if nothing.size:
+        raise DataError(
+            f"of {nothing.size} of {len(pool)} images no label is known. Leave those out.",
+            column="label",
+            count=int(nothing.size),
+        )
+    if len(labels) > max(2, len(pool) // 2):
+        raise DataError(
+            f"{len(pool)} images have {len(labels)} different labels ({first_few(labels)}): are "
+            "these labels, and are they separated (label_separator)?",
+            column="label",
+            count=len(labels),
+        )
+    if varying and not ((present_nm == 1).any(axis=0) & (present_nm == 0).any(axis=0)).any():
+        raise DataError(
+            "nothing can be learned: there is no label that some images have and others lack "
+            f"({first_few(labels) or 'no image has any'}).",
+            column="label",
+            levels=list(labels),
+        )
+    return labels, present_nm
+
+
 def read_classes(pool: Pool, least: int = 2) -> tuple[tuple[str, ...], Ints]:
     """Return the classes as text, and the code of every image.
 
@@ -129,10 +170,8 @@ def read_classes(pool: Pool, least: int = 2) -> tuple[tuple[str, ...], Ints]:
     column = pool.frame["label"]
     if holds_lists(column):
         raise DataError(
-            "images have several labels each (lists), and `unskew train` and `unskew forecast` "
-            "take one class for each image. Take one label at a time, as present or absent; or "
-            "learn all labels with unskew.learn.tune_label_probes, or with your own code and these "
-            "weights, and judge them with `unskew evaluate OUT --predictions`.",
+            "images have any number of labels (lists), and one class of each is needed here. Take "
+            "one label at a time, as present or absent.",
             column="label",
         )
     levels, code_n = text_levels(column, "label")

@@ -49,6 +49,10 @@ def holds_lists(column: pd.Series[Any]) -> bool:
     )
 
 
+# Before the name of a label: a column of 0, 1, and NaN where that is unknown.
+INDICATOR = "label="
+
+
 def by_value(level: str) -> tuple[bool, float, str]:
     """Return a key that sorts levels: numbers by their size, then texts."""
     try:

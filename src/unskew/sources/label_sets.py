@@ -11,14 +11,12 @@ import numpy as np
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Floats, Pool
 from unskew.records.arrays import is_missing
-from unskew.records.levels import by_value, is_scalar_column, level_text
+from unskew.records.levels import INDICATOR, by_value, is_scalar_column, level_text
 
 if TYPE_CHECKING:
     import pandas as pd
 
 logger = logging.getLogger(__name__)
-# Before the name of a label: a column of 0, 1, and NaN where that is unknown.
-INDICATOR = "label="
 
 
 def as_label_lists(frame: pd.DataFrame, separator: str | None, where: str) -> pd.DataFrame:

@@ -142,7 +142,10 @@ def training_table(panel: TrainingPanel) -> PageTable:
     """List the trained arms: accuracy, worst class, and main − arm, each with its interval."""
     level = f"{100 * panel.level:g}%"
     spread = ("Spread of a training, points",) if len(panel.seeds) > 1 else ()
-    columns = ("Arm", f"Accuracy ({level})", *spread, f"Worst class ({level})")
+    names = ("Accuracy", "Worst class")
+    if panel.labels is not None:
+        names = (f"Accuracy, mean of {panel.labels} labels", "Worst label: 100 × AUROC")
+    columns = ("Arm", f"{names[0]} ({level})", *spread, f"{names[1]} ({level})")
     rows = [
         [
             name_cell(arm.name),
