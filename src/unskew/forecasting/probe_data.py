@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,8 +30,9 @@ class ProbeData:
     Attributes
     ----------
     X : (n, d) features.
-    label : (n,) code of each image's class, an index into ``classes``.
-    classes : the M classes as text.
+    label : (n,) code of each image's class, an index into ``classes``; or, where an image may have
+        any number of labels, (n, M) 1 where it has one, 0 where not, NaN where that is unknown.
+    classes : the M classes, or labels, as text.
     unit : (n,) images of one unit (a group, copies of one image, chains of these) stay on one side
         of every fold.
     order : (n,) the rows in the order of their ids, so that results do not depend on the order of
@@ -39,7 +40,7 @@ class ProbeData:
     """
 
     X: npt.NDArray[Any] = field(repr=False)
-    label: Ints = field(repr=False)
+    label: npt.NDArray[Any] = field(repr=False)
     classes: tuple[str, ...]
     unit: Ints = field(repr=False)
     order: Ints = field(repr=False)
@@ -47,6 +48,26 @@ class ProbeData:
     @property
     def n_units(self) -> int:
         return int(self.unit.max()) + 1
+
+    @property
+    def has_label_sets(self) -> bool:
+        """Tell whether an image may have any number of labels, instead of one class."""
+        return self.label.ndim == 2
+
+    @property
+    def stratum(self) -> Ints:
+        """(n,) the same number for images of one class, or of the same labels."""
+        if not self.has_label_sets:
+            return self.label
+        code_n = np.unique(np.nan_to_num(self.label, nan=2.0), axis=0, return_inverse=True)[1]
+        return np.asarray(code_n.reshape(-1), dtype=np.int64)
+
+    def of_label(self, m: int) -> tuple[Ints, ProbeData]:
+        """Return the rows of which label m is known, and their data with two classes."""
+        rows = np.flatnonzero(~np.isnan(self.label[:, m]))
+        own = self.take(rows)
+        code_r = own.label[:, m].astype(np.int64)
+        return rows, replace(own, label=code_r, classes=("absent", "present"))
 
     def take(self, rows: Ints) -> ProbeData:
         """Return the images of these rows; classes keep their codes."""
@@ -80,7 +101,7 @@ def gather_probe_data(
     scaled : False: unscaled features, for learners that scale them themselves.
     """
     X_nd = _matrix(pool, features)
-    classes, label_n = read_classes(pool)
+    classes, label_n = read_labels(pool)
     if keep_copies_together is None:
         keep_copies_together = X_nd.shape[1] >= _ENOUGH_FEATURES
     group_n = pool.frame["group"].to_numpy() if "group" in pool.frame.columns else None

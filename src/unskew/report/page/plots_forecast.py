@@ -96,7 +96,8 @@ def plot_arms(panel: ForecastPanel) -> Figure:
         drawing=draw_rows(rows, scale),
         label=f"Predicted accuracy in points, with 95% intervals: {shown}.",
         table=arm_table(panel),
-        meaning="In points: correct of 100 images of the target, each arm trained on all images. "
+        meaning=("" if panel.labels is None else f"The mean of {panel.labels} labels. ")
+        + "In points: correct of 100 images of the target, each arm trained on all images. "
         "Lines are 95% intervals. Arms share their "
         "images, so intervals may overlap although the gain is certain: see the gain.",
         keys=_keys(panel),
@@ -157,16 +158,16 @@ def plot_classes(panel: ForecastPanel) -> Figure | None:
         Row(row.label, _move(row.accuracy, scale), " → ".join(map(_whole, row.accuracy[:2])))
         for row in ordered
     ]
-    worst = ordered[0]
+    worst, (one, many) = ordered[0], panel.nouns
     return Figure(
-        title="Class by class",
+        title=f"{one.capitalize()} by {one}",
         drawing=draw_rows(rows, scale),
-        label=f"Predicted accuracy within {len(ordered)} classes, naive and debiased. Worst under "
+        label=f"Predicted accuracy of {len(ordered)} {many}, naive and debiased. Worst under "
         f"naive: {shorten(worst.label, 40)}, "
         f"{' then '.join(map(_whole, worst.accuracy[:2]))} points.",
         table=class_table(panel, ordered),
-        meaning="Classes that a model trained on all images alike gets wrong most are on top. A "
-        "rare class rests on few images: the table has the errors.",
+        meaning=f"{many.capitalize()} that a model trained on all images alike gets wrong most are "
+        f"on top. A rare {one} rests on few images: the table has the errors.",
         keys=(Key("pool", "naive"), Key("debiased", "debiased")),
         wide=len(ordered) > 16,
     )
@@ -180,7 +181,7 @@ def arm_table(panel: ForecastPanel) -> PageTable:
         "95% interval",
         "Gain over naive",
         "95% interval of the gain",
-        TableColumn("Worst class", numeric=False),
+        TableColumn(f"Worst {panel.nouns[0]}", numeric=False),
     )
     rows = (
         [
@@ -206,7 +207,7 @@ def arm_table(panel: ForecastPanel) -> PageTable:
 def class_table(panel: ForecastPanel, classes: Sequence[ForecastClass]) -> PageTable:
     """Tabulate the accuracy in every class under every arm."""
     columns = [
-        "Class",
+        panel.nouns[0].capitalize(),
         *(arm.name for arm in panel.arms),
         "Share of the target",
         "Effective images",
@@ -224,10 +225,12 @@ def class_table(panel: ForecastPanel, classes: Sequence[ForecastClass]) -> PageT
         for row in classes
     )
     note = (
-        "Points, ± one standard error given the weights. Effective images: what the class's "
-        "images are worth, groups and copies as one."
+        "Points, ± one standard error given the weights. Effective images: what the images of the "
+        f"{panel.nouns[0]} are worth, groups and copies as one."
     )
-    return table("Predicted accuracy by class", columns, rows, note=note).without_empty()
+    return table(
+        f"Predicted accuracy by {panel.nouns[0]}", columns, rows, note=note
+    ).without_empty()
 
 
 def worst_text(panel: ForecastPanel) -> str:
