@@ -1,9 +1,9 @@
 """A forecast for images with any number of labels: each label as two classes, absent and present.
 
 Every label has its own probes, ridges and way, on the images of which it is known. Its accuracy on
-the target is the ratio Σ_i π_i k_i h_i/Σ_i π_i k_i, k_i = 1 where the label is known. It is also the
-mean over all images of a + k_i (h_i − a)/K, a the ratio and K = Σ_i π_i k_i, which has the same
-error to first order. What is forecast is the mean of the labels' accuracies.
+the target is the ratio a = Σ_i π_i k_i h_i/Σ_i π_i k_i, k_i = 1 where the label is known, and
+the mean over all images of a + k_i (h_i − a)/K, K = Σ_i π_i k_i, which has the same error to first
+order. What is forecast is the mean of the labels' accuracies.
 """
 
 from __future__ import annotations

@@ -94,6 +94,12 @@ class WayChoice:
         own = [row.score for row in self.scores if row.way == self.way]
         return own[0] - self.score if own and self.score is not None else 0.0
 
+    def without_labels(self) -> WayChoice:
+        """Return it without the names of labels, which may be withheld."""
+        if not self.labels:
+            return self
+        return replace(self, labels={}, reason=f"each of {len(self.labels)} labels by itself.")
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for a file."""
         values = {**asdict(self), "tau": self.tau, "scores": [asdict(row) for row in self.scores]}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -139,7 +139,7 @@ def render_card(facts: CardFacts, scores: Scores) -> str:
 
     evaluation = scores.evaluations[scores.main]
     card: str = _template().render(
-        facts=facts,
+        facts=replace(facts, choice=scores.choices.get(scores.main, facts.choice)),
         summary=facts.summary,
         scores=scores,
         evaluation=evaluation,

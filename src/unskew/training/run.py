@@ -332,9 +332,9 @@ def run_training(
         prepared.arms[0].name,
         part_only=prepared.part_only(training.splits.held_out),
         choices={
-            name: trained[0].choice
+            name: choice.without_labels() if prepared.run.summary.privacy != "full" else choice
             for name, trained in models.items()
-            if trained[0].choice is not None
+            if (choice := trained[0].choice) is not None
         },
         remarks=prepared.unlearnable(),
         seeds=prepared.seeds,
