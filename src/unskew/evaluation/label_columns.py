@@ -75,7 +75,7 @@ def read_label_case(
     labels = _all_labels(table, aligned, choice)
     present_nm, known_nm, origin = _read_truth(judged, aligned, labels, choice)
     answers = [_read_scores(one, labels, name) for one, name in zip(aligned, names, strict=True)]
-    reasons = [("have no truth", ~known_nm.any(axis=1))]
+    reasons = [("have no truth", np.asarray(~known_nm.any(axis=1)))]
     for own, name in zip(answers, names, strict=True):
         assert own.probability is not None
         lacking_n = np.asarray(np.isnan(own.probability).any(axis=1))

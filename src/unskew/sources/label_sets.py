@@ -104,7 +104,7 @@ def labels_from_columns(
     """Turn columns of 0 and 1, one for each label, into lists of the labels that images have.
 
     An empty field is unknown, not absent: such a label becomes a column ``label=<name>`` as well,
-    with gaps. None: the table as it is.
+    with gaps; and so does one that no image has. None: the table as it is.
     """
     if labels is None:
         return frame
@@ -131,7 +131,7 @@ def labels_from_columns(
     gaps = {
         f"{INDICATOR}{name}": present_nm[:, m]
         for m, name in enumerate(names)
-        if np.isnan(present_nm[:, m]).any()
+        if np.isnan(present_nm[:, m]).any() or not (present_nm[:, m] == 1.0).any()
     }
     _warn_of_gaps(frame, gaps, where)
     return frame.drop(columns=names).assign(label=lists, **gaps)
@@ -168,6 +168,8 @@ def _warn_of_gaps(frame: pd.DataFrame, gaps: dict[str, Floats], where: str) -> N
     shown = []
     for column, value_n in gaps.items():
         unknown_n = np.isnan(value_n)
+        if not unknown_n.any():
+            continue
         whole = [name for name in np.unique(source_n) if unknown_n[source_n == name].all()]
         of = f", all of {first_few(whole)}" if whole else ""
         shown.append(f"{column.removeprefix(INDICATOR)} ({int(unknown_n.sum()):,}{of})")
@@ -226,7 +228,8 @@ def label_indicators(pool: Pool) -> Pool:
     [[1.0, 1.0], [0.0, 1.0], [0.0, 0.0], [1.0, 0.0]]
     """
     labels, present_nm = label_matrix(pool)
-    missing = pool.frame["id"][np.isnan(present_nm).all(axis=1)].tolist() if labels else []
+    unknown = np.flatnonzero(np.isnan(present_nm).all(axis=1)) if labels else []
+    missing = pool.frame["id"].iloc[unknown].tolist()
     if missing:
         raise DataError(
             f"{len(missing)} of {len(pool)} images have no label (id {first_few(missing)}), so "

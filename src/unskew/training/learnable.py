@@ -47,16 +47,18 @@ def teach_every_class(pool: Pool, train: str, held_out: str) -> tuple[Pool, str]
 
 def has_class(label: npt.NDArray[Any], m: int) -> npt.NDArray[np.bool_]:
     """Tell of every image whether it is of class m, or has label m."""
-    return label[:, m] == 1 if label.ndim == 2 else label == m
+    return np.asarray(label[:, m] == 1 if label.ndim == 2 else label == m)
 
 
 def untaught_labels(
     label_nm: npt.NDArray[Any], labels: Sequence[str]
 ) -> tuple[list[str], list[str]]:
     """Return the labels that no image is known to have, and those that none is known to lack."""
-    never = [labels[m] for m in np.flatnonzero(~(label_nm == 1).any(axis=0))]
-    always = [labels[m] for m in np.flatnonzero(~(label_nm == 0).any(axis=0))]
-    return never, [name for name in always if name not in never]
+    pairs = list(zip(labels, label_nm.T, strict=True))
+    never = [name for name, label_n in pairs if not (label_n == 1).any()]
+    return never, [
+        name for name, label_n in pairs if not (label_n == 0).any() and name not in never
+    ]
 
 
 def check_learnable(

@@ -243,7 +243,7 @@ def _read_truth(
     truth_nm = np.zeros((len(pool), len(classes)))
     truth_nm[:, [list(classes).index(name) for name in names]] = own_nm
     lists = np.empty(len(pool), dtype=object)
-    lists[:] = [[classes[m] for m in np.flatnonzero(row_m == 1)] for row_m in truth_nm]
+    lists[:] = [[classes[m] for m in np.flatnonzero(row_m == 1).tolist()] for row_m in truth_nm]
     return truth_nm, lists
 
 
