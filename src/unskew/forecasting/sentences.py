@@ -148,7 +148,7 @@ def forecast_lines(forecast: Forecast) -> list[str]:
         lines.append(f"Accuracies are means over {forecast.labels} labels, in points.")
     lines.append(
         f"  {'':{width}}  accuracy      95% interval  worst {noun}  gain over naive  worth images"
-        + ("" if forecast.choice.ridge is None else "   ridge")
+        + ("" if all(arm.ridge is None for arm in forecast.arms) else "   ridge")
     )
     for arm in forecast.arms:
         low, high = (100 * bound for bound in arm.accuracy.interval)

@@ -228,8 +228,8 @@ def label_indicators(pool: Pool) -> Pool:
     [[1.0, 1.0], [0.0, 1.0], [0.0, 0.0], [1.0, 0.0]]
     """
     labels, present_nm = label_matrix(pool)
-    unknown = np.flatnonzero(np.isnan(present_nm).all(axis=1)) if labels else []
-    missing = pool.frame["id"].iloc[unknown].tolist()
+    unknown_n = np.isnan(present_nm).all(axis=1) & bool(labels)
+    missing = pool.frame["id"].iloc[np.flatnonzero(unknown_n)].tolist()
     if missing:
         raise DataError(
             f"{len(missing)} of {len(pool)} images have no label (id {first_few(missing)}), so "
