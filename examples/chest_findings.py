@@ -8,7 +8,7 @@ young, so that thresholds at ½ miss findings. In a tenth of the images nobody l
 What you should see: the AUROC of every finding is the same with and without weights; the
 probabilities of naive training are more than 10 points too low on the target for findings that
 come with age, those of debiased training within 4 points; and the gain in accuracy that was
-forecast before training is within two standard errors of what 10,000 new patients show.
+forecast before training is within two standard errors of what 6,000 new patients show.
 
     python examples/chest_findings.py
 """
@@ -46,8 +46,8 @@ arms = ["debiased", "naive"]
 """
 FINDINGS = ("edema", "effusion", "nodule")
 OLD, YOUNG = (0.55, 0.45, 0.25), (0.08, 0.10, 0.25)  # how frequent they are
-HOSPITALS = {"north": (1600, 0.05), "south": (900, 0.45)}  # images, share of old patients
-NEW = 10_000
+HOSPITALS = {"north": (1000, 0.05), "south": (700, 0.45)}  # images, share of old patients
+NEW = 6_000
 
 
 def draw_patients(n: int, old_share: float, rng: np.random.Generator) -> pd.DataFrame:

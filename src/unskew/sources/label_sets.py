@@ -197,8 +197,8 @@ def label_matrix(pool: Pool) -> tuple[tuple[str, ...], Floats]:
     ]
     texts = [[level_text(name) for name in names if not is_missing(name)] for names in lists]
     gaps = [name for name in frame.columns if str(name).startswith(INDICATOR)]
-    found = {name for names in texts for name in names}
-    labels = sorted(found | {name.removeprefix(INDICATOR) for name in gaps}, key=by_value)
+    listed = {name for names in texts for name in names}
+    labels = sorted(listed | {name.removeprefix(INDICATOR) for name in gaps}, key=by_value)
     code = {name: m for m, name in enumerate(labels)}
     present_nm = np.zeros((len(lists), len(labels)))
     for row, (names, own) in enumerate(zip(lists, texts, strict=True)):

@@ -75,6 +75,11 @@ def show_interval(interval: tuple[Number, Number], *, signed: bool = False) -> s
     )
 
 
+def nouns(panel: ForecastPanel) -> tuple[str, str]:
+    """Return what ``classes`` are called, one and several."""
+    return ("class", "classes") if panel.labels is None else ("label", "labels")
+
+
 def plot_arms(panel: ForecastPanel) -> Figure:
     """Draw the accuracy of every arm on the target with its 95% interval."""
     scale = scale_of(
@@ -158,7 +163,7 @@ def plot_classes(panel: ForecastPanel) -> Figure | None:
         Row(row.label, _move(row.accuracy, scale), " → ".join(map(_whole, row.accuracy[:2])))
         for row in ordered
     ]
-    worst, (one, many) = ordered[0], panel.nouns
+    worst, (one, many) = ordered[0], nouns(panel)
     return Figure(
         title=f"{one.capitalize()} by {one}",
         drawing=draw_rows(rows, scale),
@@ -181,7 +186,7 @@ def arm_table(panel: ForecastPanel) -> PageTable:
         "95% interval",
         "Gain over naive",
         "95% interval of the gain",
-        TableColumn(f"Worst {panel.nouns[0]}", numeric=False),
+        TableColumn(f"Worst {nouns(panel)[0]}", numeric=False),
     )
     rows = (
         [
@@ -207,7 +212,7 @@ def arm_table(panel: ForecastPanel) -> PageTable:
 def class_table(panel: ForecastPanel, classes: Sequence[ForecastClass]) -> PageTable:
     """Tabulate the accuracy in every class under every arm."""
     columns = [
-        panel.nouns[0].capitalize(),
+        nouns(panel)[0].capitalize(),
         *(arm.name for arm in panel.arms),
         "Share of the target",
         "Effective images",
@@ -226,10 +231,10 @@ def class_table(panel: ForecastPanel, classes: Sequence[ForecastClass]) -> PageT
     )
     note = (
         "Points, ± one standard error given the weights. Effective images: what the images of the "
-        f"{panel.nouns[0]} are worth, groups and copies as one."
+        f"{nouns(panel)[0]} are worth, groups and copies as one."
     )
     return table(
-        f"Predicted accuracy by {panel.nouns[0]}", columns, rows, note=note
+        f"Predicted accuracy by {nouns(panel)[0]}", columns, rows, note=note
     ).without_empty()
 
 

@@ -399,11 +399,6 @@ class ForecastPanel:
     asked_way: str | None  # where it is not that of the settings
     labels: int | None = None  # of images with any number of labels, whose means accuracies are
 
-    @property
-    def nouns(self) -> tuple[str, str]:
-        """What ``classes`` are called, one and several."""
-        return ("class", "classes") if self.labels is None else ("label", "labels")
-
 
 @dataclass(frozen=True, repr=False)
 class Summary:
