@@ -86,7 +86,7 @@ class TrainingData:
     @property
     def has_label_sets(self) -> bool:
         """Tell whether an image may have any number of labels, instead of one class."""
-        return self.label.ndim == 2
+        return self.label.ndim > 1
 
     @property
     def unit(self) -> Ints:
@@ -356,6 +356,12 @@ def _check_labels(data: TrainingData) -> None:
     if data.has_label_sets:
         from unskew.learn.label_probes import check_label_sets
 
+        if data.label.shape[1:] != (len(data.classes),):
+            raise DataError(
+                "label has one entry for each image, or one for each image and label; got the "
+                f"shape {data.label.shape} and {len(data.classes)} classes.",
+                option="label",
+            )
         check_label_sets(data.label, data.weight, data.classes)
         return
     if len(data.classes) < 2 or len(set(data.classes)) < len(data.classes):
