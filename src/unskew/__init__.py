@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from unskew.runs.verification import verify_run
     from unskew.solve.normalizers import check_overlap, solve_normalizers
     from unskew.sources.description import PoolDescription, describe_pool
-    from unskew.sources.roles import label_indicators
+    from unskew.sources.label_sets import label_indicators
     from unskew.splits.assignment import check_splits, split_pool
     from unskew.target.label_shift_record import LabelShift
     from unskew.target.strata import TargetReference, TargetStrata
@@ -272,7 +272,7 @@ _NAMES = {
     "runs.verification": ("verify_run",),
     "solve.normalizers": ("check_overlap", "solve_normalizers"),
     "sources.description": ("PoolDescription", "describe_pool"),
-    "sources.roles": ("label_indicators",),
+    "sources.label_sets": ("label_indicators",),
     "splits.assignment": ("check_splits", "split_pool"),
     "target.label_shift_record": ("LabelShift",),
     "target.strata": ("TargetReference", "TargetStrata"),

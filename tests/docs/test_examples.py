@@ -33,9 +33,9 @@ def _run_example(name: str, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-def test_there_are_four_and_each_says_what_you_should_see() -> None:
+def test_there_are_five_and_each_says_what_you_should_see() -> None:
     names = sorted(path.stem for path in EXAMPLES.glob("*.py"))
-    assert names == sorted([*CONFIGURATIONS, "face_pairs"])
+    assert names == sorted([*CONFIGURATIONS, "chest_findings", "face_pairs"])
     for path in EXAMPLES.glob("*.py"):
         text = path.read_text(encoding="utf-8")
         assert text.startswith('"""')
@@ -122,3 +122,17 @@ def test_face_pairs(capsys: pytest.CaptureFixture[str]) -> None:
     gap = re.search(r"FMR at FMR 1 % +f − m +[\d.]+ pt +([\d.-]+) to", printed)
     assert gap is not None
     assert float(gap[1]) > 0
+
+
+def test_chest_findings(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    printed = _run_example("chest_findings", capsys)
+    rows = re.findall(r"^(\w+) +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+)$", printed, re.M)
+    assert [row[0] for row in rows] == ["edema", "effusion", "nodule"]
+    for name, *numbers in rows:
+        naive_area, area, share, naive, debiased = map(float, numbers)
+        assert area == pytest.approx(naive_area, abs=0.01)
+        assert debiased == pytest.approx(share, abs=0.04)
+        assert name == "nodule" or naive < share - 0.1
+    gain, error, came = map(float, re.findall(r"[+−-]?\d+\.\d", printed.rsplit("points", 1)[1]))
+    assert gain == pytest.approx(came, abs=2 * error)

@@ -147,3 +147,34 @@ def test_metrics_of_empty_cells_do_not_exist() -> None:
     assert np.isnan(metrics.figures(np.ones((3, 1)))["macro_auroc"]).all()
     away = LabelSetMetrics(replace(cells, code=np.full(3, -1)), truth, [answers])
     assert np.isnan(away.figures(np.ones((3, 1)))["subset_accuracy"]).all()
+
+
+def test_an_unknown_label_counts_nowhere_and_the_others_of_the_image_count() -> None:
+    table, predictions, present = make_sets()
+    rng = np.random.default_rng(1)
+    known = rng.random(present.shape) > 0.3
+    known[:, 0] = True
+    score, v = predictions.drop(columns="id").to_numpy(), table["sample_weight"].to_numpy()
+    names = ("cat", "dog", "owl")
+    truth = {f"y_{name}": np.where(known, present, np.nan)[:, m] for m, name in enumerate(names)}
+    evaluation = judge(table, predictions.assign(**truth))
+    hits = (score >= 0.5) == present
+    accuracy = [np.average(hits[known[:, m], m], weights=v[known[:, m]]) for m in range(3)]
+    for m, name in enumerate(names):
+        rows = known[:, m]
+        cell = next(cell for cell in evaluation.breakdown("y").cells if cell.name == name)
+        area = oracle.roc_auc_score(present[rows, m], score[rows, m], sample_weight=v[rows])
+        assert cell.figures["auroc"].value == pytest.approx(area, abs=1e-12)
+        assert cell.figures["label_accuracy"].value == pytest.approx(accuracy[m], abs=1e-12)
+        assert cell.images == (present & known)[:, m].sum()
+        plain = oracle.roc_auc_score(present[rows, m], score[rows, m])
+        assert cell.figures["auroc"].unweighted == pytest.approx(plain, abs=1e-12)
+    assert values(evaluation)["label_accuracy"] == pytest.approx(np.mean(accuracy), abs=1e-12)
+    assert values(evaluation)["subset_accuracy"] == pytest.approx(
+        np.average((hits | ~known).all(axis=1), weights=v), abs=1e-12
+    )
+    # The same gaps next to lists of labels, as a run has them.
+    gaps = table[["id"]].assign(**{f"label={name}": truth[f"y_{name}"] for name in names[1:]})
+    again = judge(table, predictions, attributes=gaps)
+    assert values(again) == values(evaluation)
+    assert any("dog" in note for note in again.notes)

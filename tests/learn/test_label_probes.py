@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from raising import refused
 from unskew.errors import DataError
 from unskew.evaluation.predictions import evaluate_predictions
-from unskew.learn import tune_label_probes, tune_probe
+from unskew.learn import WayChoice, tune_label_probes, tune_probe
 
 
 def make_data(n: int = 300, m: int = 3, seed: int = 0) -> tuple[Any, Any, Any]:
@@ -92,3 +92,22 @@ def test_wrong_labels_are_refused() -> None:
         tune_label_probes(X, np.where(present, 2, 0), weight, "abc")
     with refused(DataError, option="weight_n"):
         tune_label_probes(X, present, np.zeros(30), "abc")
+
+
+def test_an_unknown_label_is_the_image_left_out_of_that_label_alone() -> None:
+    X, present, weight = make_data(n=200)
+    label = present.astype(float)
+    label[:60, 1] = np.nan
+    unit = np.arange(200) // 2
+    options: dict[str, Any] = {"ridges": (0.01, 0.1)}
+    probes = tune_label_probes(X, label, weight, "abc", unit_n=unit, **options)
+    part = slice(60, 200)
+    alone = tune_label_probes(
+        X[part], present[part, 1:2], weight[part], "b", unit_n=unit[part], **options
+    )
+    assert np.array_equal(probes.coefficient[:, 1], alone.coefficient[:, 0])
+    # All labels together are each of them by itself.
+    others = tune_label_probes(X, present[:, [0, 2]], weight, "ac", unit_n=unit, **options)
+    assert np.array_equal(probes.scores(X)[:, [0, 2]], others.scores(X))
+    assert probes.choice.labels["b"].to_dict() == alone.choice.labels["b"].to_dict()
+    assert WayChoice.from_dict(probes.choice.to_dict()) == probes.choice

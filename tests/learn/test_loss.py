@@ -18,8 +18,8 @@ torch = pytest.importorskip("torch")
 
 from torch.nn import functional  # noqa: E402
 
-from unskew.learn import WeightedLoss, WeightedSampler  # noqa: E402
-from unskew.learn.loss import smoothed_cross_entropy  # noqa: E402
+from unskew.learn import WeightedLoss, WeightedSampler, settings_of, turn_dial  # noqa: E402
+from unskew.learn.loss import make_batch_loss, smoothed_cross_entropy  # noqa: E402
 
 N, D, C = 12, 4, 3
 RNG = np.random.default_rng(0)
@@ -306,3 +306,58 @@ def test_smoothing_along_the_shift_leaves_every_label_the_likeliest() -> None:
         (gradient,) = torch.autograd.grad(loss, best)
         torch.testing.assert_close(gradient, torch.zeros_like(gradient), atol=1e-12, rtol=0)
         assert (best - shift).argmax(1).tolist() == predicted
+
+
+# Images with any number of labels
+
+
+LABELS = RNG.integers(0, 2, (N, C)).astype(np.float32)
+LABELS[RNG.random((N, C)) < 0.25] = np.nan
+
+
+def _label_loss(labels, tau: float, **settings):
+    dialled = turn_dial(WEIGHT, labels, labels.shape[1], tau)
+    options = {"label_smoothing": 0.0} | settings
+    return make_batch_loss(dialled, None, settings_of("fast", **options), "cpu"), dialled
+
+
+def _known_loss(logits, labels, weight) -> float:
+    """Mean of the losses of the labels that are known, weighted; by loops."""
+    total = whole = 0.0
+    for i, m in itertools.product(*map(range, labels.shape)):
+        if not np.isnan(labels[i, m]) and weight[i]:
+            p = 1 / (1 + np.exp(-logits[i, m]))
+            total -= weight[i] * np.log(p if labels[i, m] else 1 - p)
+            whole += weight[i]
+    return total / whole
+
+
+def test_the_loss_of_labels_is_that_of_the_known_ones() -> None:
+    logits = X.numpy() @ np.linspace(-1, 1, D * C).reshape(D, C)
+    loss, _ = _label_loss(LABELS, 0.0, weighting="loss")
+    value = loss(torch.from_numpy(logits), torch.from_numpy(LABELS), np.arange(N)).item()
+    assert value == pytest.approx(_known_loss(logits, LABELS, WEIGHT), rel=1e-6)
+
+
+@pytest.mark.parametrize("tau", [0.0, 0.5, 1.0])
+def test_drawing_by_weight_and_weighting_the_loss_of_labels_expect_the_same(tau: float) -> None:
+    logits, labels = X @ torch.ones(D, C, dtype=torch.float64), torch.from_numpy(LABELS)
+    by_loss, _ = _label_loss(LABELS, tau, weighting="loss")
+    by_draw, dialled = _label_loss(LABELS, tau, weighting="sampler")
+    share = dialled.image_weight / dialled.image_weight.sum()
+    each = [by_draw(logits[[i]], labels[[i]], np.array([i])).item() for i in range(N)]
+    assert share @ each == pytest.approx(by_loss(logits, labels, np.arange(N)).item(), rel=1e-6)
+
+
+def test_one_label_is_the_loss_of_two_classes() -> None:
+    known = np.nan_to_num(LABELS[:, :1])
+    loss, dialled = _label_loss(known, 0.5, weighting="loss", label_smoothing=0.1)
+    two = turn_dial(WEIGHT, known[:, 0].astype(int), 2, 0.5)
+    assert dialled.image_weight == pytest.approx(two.weight)
+    z = X[:, :1]
+    pair = torch.cat([torch.zeros_like(z), z], dim=1) + torch.from_numpy(two.logit_shift)
+    towards = torch.softmax(torch.from_numpy(two.logit_shift), 0)
+    plain = functools.partial(smoothed_cross_entropy, smoothing=0.1, towards=towards)
+    expected = WeightedLoss(plain, two.weight)(pair, torch.from_numpy(known[:, 0]).long(), ROWS)
+    value = loss(z, torch.from_numpy(known), np.arange(N))
+    assert value.item() == pytest.approx(expected.item(), rel=1e-6)

@@ -20,6 +20,7 @@ Captured = pytest.CaptureFixture[str]
 def _prepared(label: list[int], weight: list[float], n_train: int) -> Preparation:
     """Classes cat, dog, fox; the first images are train."""
     training = SimpleNamespace(
+        has_label_sets=False,
         splits=SimpleNamespace(train="train"),
         label=np.array(label),
         classes=("cat", "dog", "fox"),
@@ -47,6 +48,7 @@ def test_held_out_images_of_classes_that_train_lacks_are_counted_with_their_weig
 ) -> None:
     """Of the four held-out images (weights 1, 1, 1, 5) one is a fox, which train does not show."""
     training = SimpleNamespace(
+        has_label_sets=False,
         splits=SimpleNamespace(train="train", held_out="test"),
         label=np.array([0, 1, 0, 1, 1, 2]),
         classes=("cat", "dog", "fox"),

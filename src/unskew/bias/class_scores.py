@@ -139,7 +139,7 @@ def learn_class_scores(
         centre_d,
         factor_d,
         tuple(probes),
-        calibration.scale,
+        float(calibration.scale),
         calibration.bias,
         _normalised(calibration.apply(logit_nc)),
     )

@@ -55,10 +55,12 @@ METRICS = {
 }
 # Of these, the ones that a breakdown has room for; with two models there is less.
 _IN_BREAKDOWNS = ("accuracy", "auroc", "sensitivity", "specificity", "mae", "r2")
-_IN_LABEL_BREAKDOWNS = ("subset_accuracy", "macro_auroc", "auroc", "average_precision", "f1")
+_IN_LABEL_BREAKDOWNS = (
+    *("label_accuracy", "macro_auroc", "auroc", "average_precision", "f1", "calibration_error"),
+)
 _COMPARED = ("accuracy", "mae")
 _COMPARED_LABELS = ("auroc", "macro_auroc")
-_ARM_METRICS = ("accuracy", "worst_class", "subset_accuracy", "macro_auroc", "worst_label")
+_ARM_METRICS = ("accuracy", "worst_class", "label_accuracy", "macro_auroc", "worst_label")
 _CLASS_NAMES = {"y": "class", "label": "class"}
 
 
@@ -88,32 +90,34 @@ def _print_arms(console: Console, scores: Scores, title: str) -> None:
     for arm, evaluation in scores.evaluations.items():
         figures = evaluation.overall.figures
         row = [arm, *[_with_interval(figures.get(name), METRICS[name][1]) for name in names]]
-        spread = figures["accuracy"].spread if "accuracy" in figures else None
+        spread = scores.accuracy(arm).spread
         row += ["–" if spread is None else f"{100 * spread:.1f} pt"] if several else []
         gap = scores.gain(arm) if arm in scores.gains else None
         rows.append([*row, _with_interval(gap, True, signed=True)])
-    print_table(
-        console, f"{title}, every arm", ["arm", *heads, f"{scores.main} − arm (accuracy)"], rows
-    )
+    heads.append(f"{scores.main} − arm ({METRICS[scores.metric][0]})")
+    print_table(console, f"{title}, every arm", ["arm", *heads], rows)
 
 
 def _print_gains(console: Console, part: Breakdown, models: Sequence[str]) -> None:
     """Print both models in every cell, and the paired difference."""
     other, main = models
-    known = [cell for cell in part.cells if "accuracy" in cell.figures and cell.second]
+    of_labels = any("label_accuracy" in cell.figures for cell in part.cells)
+    metric = "label_accuracy" if of_labels else "accuracy"
+    known = [cell for cell in part.cells if metric in cell.figures and cell.second]
     if not known or part.column == "source":
         return
     rows = [
         [
             cell.name + ("*" if cell.few else ""),
             number(cell.images),
-            _amount((cell.second or {})["accuracy"].value, True),
-            _amount(cell.figures["accuracy"].value, True),
-            _with_interval((cell.difference or {}).get("accuracy"), True, signed=True),
+            _amount((cell.second or {})[metric].value, True),
+            _amount(cell.figures[metric].value, True),
+            _with_interval((cell.difference or {}).get(metric), True, signed=True),
         ]
         for cell in known
     ]
     column = _CLASS_NAMES.get(part.column, part.column)
+    column = "label" if of_labels and column == "class" else column
     print_table(
         console,
         f"{visible(main)} against {visible(other)}, accuracy by {visible(column)}",

@@ -128,6 +128,10 @@ class SourcesSection(Section):
         "a piece of text",
         "Splits the label of an image that has several (`cat;dog`): the column becomes a list.",
     )
+    labels: list[Text] | None = setting(
+        "names of columns",
+        "Columns of 0 and 1, one for each label, where images may have several; empty: unknown.",
+    )
     delimiter: Text | None = setting(
         "a piece of text",
         "Between the fields of a CSV manifest; a comma by default (a tab in a `.tsv`).",

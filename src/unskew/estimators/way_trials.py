@@ -120,7 +120,8 @@ class _Trial:
         proba_nm, label_n = self.proba_nm[known], self.label_n[known]
         logit_nm = np.log(np.where(proba_nm > 0, proba_nm, _NEVER))
         weight_n, unit_n = judges.weight[known], judges.group[known]
-        scale = fit_logit_calibration(logit_nm, label_n, weight_n, unit_n, biases=False).scale
+        fitted = fit_logit_calibration(logit_nm, label_n, weight_n, unit_n, biases=False)
+        scale = float(fitted.scale)
         loss_n, before_n = (
             scipy.special.logsumexp(factor * logit_nm, axis=1)
             - factor * logit_nm[np.arange(label_n.size), label_n]

@@ -34,10 +34,11 @@ def judge_labels(judge: CellJudge, name: str, worst: MetricValue | None) -> tupl
     )
     units = replace(drawing.units, unit_n=np.repeat(drawing.units.unit_n, M))
     own = CellJudge(wide, replace(drawing, units=units), judge.private, LabelMetrics)
-    view = View(name, labels, np.tile(np.arange(M), n))
+    code_w = images.truth.present_code.ravel()
+    view = View(name, labels, np.where(code_w >= 0, np.tile(np.arange(M), n), -1))
     ((cells, _),) = own.judge([view])
     judge.unranked += own.unranked
-    have = replace(view, code=np.where(images.truth.present.ravel(), view.code, -1))
+    have = replace(view, code=np.where(code_w == 1, view.code, -1))
     sizes = own.count_cells(have, own.inside(have))
     return tuple(
         _with_worst_interval(
@@ -64,12 +65,16 @@ def _with_worst_interval(cell: Cell, worst: MetricValue | None) -> Cell:
 
 def withhold_labels(images: JudgedImages) -> tuple[JudgedImages, int]:
     """Leave out the labels that 1 to 9 groups (images) have, or lack: (images, how many)."""
-    present_nm = images.truth.present
+    present_nm, known_nm, code_nm = (
+        images.truth.present,
+        images.truth.known,
+        images.truth.present_code,
+    )
     assert present_nm is not None
     shown = [
         m
         for m in range(present_nm.shape[1])
-        if not hidden_cells(count_units(images.group, present_nm[:, m].astype(np.int64), 2)).any()
+        if not hidden_cells(count_units(images.group, code_nm[:, m], 2)).any()
     ]
     if not shown:
         raise ConfigError(
@@ -81,6 +86,7 @@ def withhold_labels(images: JudgedImages) -> tuple[JudgedImages, int]:
         images.truth,
         classes=tuple(images.truth.classes[m] for m in shown),
         present=present_nm[:, shown],
+        known=None if known_nm is None else known_nm[:, shown],
     )
     answers = [
         tuple(

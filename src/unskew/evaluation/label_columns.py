@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,13 +15,22 @@ from unskew.evaluation.columns import Case
 from unskew.evaluation.matching import Judged
 from unskew.evaluation.metrics import Answers, Truth
 from unskew.records import Floats
-from unskew.records.levels import level_text
+from unskew.records.levels import INDICATOR, level_text
 from unskew.weigh.weights_table import is_list
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _TRUTH, _SCORE = "y_", "score_"
+
+
+def with_label_gaps(judged: Judged, attributes: pd.DataFrame) -> Judged:
+    """Add the columns ``label=<name>`` of the attributes, whose gaps are unknown labels."""
+    gaps = [name for name in attributes.columns if str(name).startswith(INDICATOR)]
+    if not gaps:
+        return judged
+    values = {str(name): attributes[name].to_numpy() for name in gaps}
+    return replace(judged, frame=judged.frame.assign(**values))
 
 
 def has_label_sets(judged: Judged, aligned: Sequence[pd.DataFrame], choice: str | None) -> bool:
@@ -63,9 +73,9 @@ def read_label_case(
                 value=value,
             )
     labels = _all_labels(table, aligned, choice)
-    present_nm, known_n, origin = _read_truth(judged, aligned, labels, choice)
+    present_nm, known_nm, origin = _read_truth(judged, aligned, labels, choice)
     answers = [_read_scores(one, labels, name) for one, name in zip(aligned, names, strict=True)]
-    reasons = [("have no truth", ~known_n)]
+    reasons = [("have no truth", np.asarray(~known_nm.any(axis=1)))]
     for own, name in zip(answers, names, strict=True):
         assert own.probability is not None
         lacking_n = np.asarray(np.isnan(own.probability).any(axis=1))
@@ -74,7 +84,8 @@ def read_label_case(
     by_model = [
         tuple(answers[start : start + trainings]) for start in range(0, len(answers), trainings)
     ]
-    truth = Truth(labels, present=present_nm)
+    all_known = bool(known_nm[usable_n].all())
+    truth = Truth(labels, present=present_nm, known=None if all_known else known_nm)
     notes = _undefined_notes(truth, usable_n & (judged.weight > 0))
     return Case(truth, by_model, origin, usable_n, reasons, notes)
 
@@ -103,17 +114,20 @@ def _label_texts(value: Any) -> list[str] | None:
 def _read_truth(
     judged: Judged, aligned: Sequence[pd.DataFrame], labels: tuple[str, ...], choice: str | None
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_], str]:
-    """Return (n, M) which labels images have, (n,) whether that is known, and where it is from."""
+    """Return (n, M) which labels images have, whether that is known, and where it is from."""
     n, frame = len(judged.key), judged.frame
     truths = []
     if choice != "y" and _holds_sets(frame):
         lists = [_label_texts(value) for value in frame["label"].tolist()]
         known_n = np.array([names is not None for names in lists], dtype=np.bool_)
+        known_nm = np.repeat(known_n[:, None], len(labels), axis=1)
         code = {name: m for m, name in enumerate(labels)}
         present_nm = np.zeros((n, len(labels)), dtype=np.bool_)
         for row, names in enumerate(lists):
             present_nm[row, [code[name] for name in names or ()]] = True
-        truths.append((present_nm, known_n, "label"))
+        for name in [name for name in labels if f"{INDICATOR}{name}" in frame.columns]:
+            known_nm[:, code[name]] &= frame[f"{INDICATOR}{name}"].notna().to_numpy()
+        truths.append((present_nm, known_nm, "label"))
     for own in aligned if choice != "label" else ():
         if _labels_in(own.columns, _TRUTH) & set(labels):
             truths.append((*_read_indicators(own, labels), "y"))
@@ -144,7 +158,7 @@ def _read_indicators(
             id=table.index[row],
             value=float(value_nm[row, m]),
         )
-    return value_nm == 1.0, np.asarray(~np.isnan(value_nm).any(axis=1))
+    return value_nm == 1.0, ~np.isnan(value_nm)
 
 
 def _as_numbers(column: pd.Series[Any]) -> pd.Series[Any]:
@@ -154,7 +168,7 @@ def _as_numbers(column: pd.Series[Any]) -> pd.Series[Any]:
 
 def _check_same(one: Any, other: Any, key: npt.NDArray[Any]) -> None:
     """Refuse two truths that differ."""
-    wrong = np.flatnonzero(one[1] & other[1] & (one[0] != other[0]).any(axis=1))
+    wrong = np.flatnonzero((one[1] & other[1] & (one[0] != other[0])).any(axis=1))
     if wrong.size:
         raise DataError(
             f"the labels of {wrong.size} of {key.size} images differ between the weights and the "
@@ -193,15 +207,21 @@ def _read_scores(table: pd.DataFrame, labels: tuple[str, ...], name: str) -> Ans
 
 
 def _undefined_notes(truth: Truth, counted_n: npt.NDArray[np.bool_]) -> list[str]:
-    """Name the labels that cannot be told apart, because all judged images are alike in them."""
-    assert truth.present is not None
-    share_m = truth.present[counted_n].mean(axis=0) if counted_n.any() else np.full(1, 0.5)
-    notes = []
-    for value, words in ((0.0, "No judged image has"), (1.0, "Every judged image has")):
-        names = [truth.classes[m] for m in np.flatnonzero(share_m == value)]
+    """Name the labels in which all judged images are alike, and those that are unknown of some."""
+    code_nm, notes = truth.present_code[counted_n], []
+    for value, words in ((1, "No judged image has"), (0, "Every judged image has")):
+        absent_m = ~(code_nm == value).any(axis=0) & (code_nm >= 0).any(axis=0)
+        names = [truth.classes[m] for m in np.flatnonzero(absent_m)]
         if names:
             notes.append(
                 f"{words} {first_few([repr(name) for name in names], 6)}: AUROC, average precision "
                 "and F1 are undefined there, and left out of the means."
             )
+    count_m = (code_nm < 0).sum(axis=0)
+    gaps = [f"{truth.classes[m]} ({count_m[m]:,})" for m in np.flatnonzero(count_m)]
+    if gaps:
+        notes.append(
+            f"Labels that are unknown for some of {len(code_nm):,} images are judged on the rest: "
+            f"{first_few(gaps, 6)}."
+        )
     return notes

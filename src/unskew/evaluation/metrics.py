@@ -81,6 +81,7 @@ class Truth:
     value : (n,) the number to be predicted; None for classification.
     positive : the class whose recall is the sensitivity; None unless there are two classes.
     present : (n, M) the labels that every image has; None where it has one class.
+    known : (n, M) whether that is known; None: of all. What is unknown counts nowhere.
     """
 
     classes: tuple[str, ...] = ()
@@ -88,6 +89,13 @@ class Truth:
     value: Floats | None = field(repr=False, default=None)
     positive: int | None = None
     present: npt.NDArray[np.bool_] | None = field(repr=False, default=None)
+    known: npt.NDArray[np.bool_] | None = field(repr=False, default=None)
+
+    @property
+    def present_code(self) -> Ints:
+        """(n, M) 1 where an image has a label, 0 where not, −1 where that is unknown."""
+        assert self.present is not None
+        return np.where(True if self.known is None else self.known, self.present, -1)
 
     @property
     def positive_class(self) -> str | None:
@@ -99,7 +107,8 @@ class Truth:
         code = None if self.code is None else self.code[rows]
         value = None if self.value is None else self.value[rows]
         present = None if self.present is None else self.present[rows]
-        return Truth(self.classes, code, value, self.positive, present)
+        known = None if self.known is None else self.known[rows]
+        return Truth(self.classes, code, value, self.positive, present, known)
 
 
 @dataclass(frozen=True, eq=False)

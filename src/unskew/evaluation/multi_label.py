@@ -49,6 +49,12 @@ def ask_each_label(truth: Truth, answers: Sequence[Answers]) -> tuple[Truth, lis
     return Truth(_ABSENT_PRESENT, code, positive=1), asked
 
 
+def all_labels_right(truth: Truth, answers: Answers) -> Any:
+    """Tell of every image, (n,), whether all labels that are known of it are predicted right."""
+    code_nm = truth.present_code
+    return np.all((answers.predicted == code_nm) | (code_nm < 0), axis=1)
+
+
 class LabelMetrics:
     """Metrics of whether a label is present, in every cell; each its mean over the trainings.
 
@@ -142,7 +148,8 @@ class LabelSetMetrics:
     """Metrics of sets of labels in every cell: means over labels (macro), pooled (micro), worst.
 
     Macro means are over the labels that some images of the cell have and others lack; in a
-    replicate, over those of them that were drawn. The worst label has the smallest AUROC among
+    replicate, over those of them that were drawn; that of the label accuracy is over all labels. A
+    label counts on the images of which it is known. The worst label has the smallest AUROC among
     ``worst_among`` (C, M): those of `FEW_EFFECTIVE` units, if there are two, or all. Calibration
     error and log-loss are means over all labels.
     """
@@ -156,16 +163,14 @@ class LabelSetMetrics:
         asked = ask_each_label(truth, answers)
         wide = replace(
             cells,
-            code=np.repeat(cells.code, M),
+            code=np.where(truth.present_code.ravel() >= 0, np.repeat(cells.code, M), -1),
             unit=np.repeat(cells.unit, M),
             weight=np.repeat(cells.weight, M),
         )
         label_w = np.tile(np.arange(M), cells.code.size)
         by_label = replace(wide, code=wide.within(label_w, M), size=cells.size * M)
         self.each, self.pooled = LabelMetrics(by_label, *asked), LabelMetrics(wide, *asked)
-        all_right_n = np.mean(
-            [np.all(one.predicted == truth.present, axis=1) for one in answers], axis=0
-        )
+        all_right_n = np.mean([all_labels_right(truth, one) for one in answers], axis=0)
         self.weight_cm = cells.sums(cells.code, cells.size, cells.weight)
         self.right_cm = cells.sums(cells.code, cells.size, cells.weight * all_right_n)
         self.known_cm = self.each.comparable_c.reshape(cells.size, M)
@@ -201,7 +206,7 @@ class LabelSetMetrics:
             "subset_accuracy": divide(
                 np.asarray(self.right_cm @ count_mb), np.asarray(self.weight_cm @ count_mb)
             ),
-            "label_accuracy": pooled["label_accuracy"],
+            "label_accuracy": _mean_over_labels(each["label_accuracy"].reshape(shape)),
         }
         for name in OF_LABEL:
             if name in each:

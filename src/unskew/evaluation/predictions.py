@@ -13,7 +13,7 @@ from unskew.errors import ConfigError, first_few
 from unskew.evaluation.cells import Cell, CellJudge, JudgedImages
 from unskew.evaluation.columns import Case, read_case
 from unskew.evaluation.label_breakdown import judge_labels, withhold_labels
-from unskew.evaluation.label_columns import has_label_sets, read_label_case
+from unskew.evaluation.label_columns import has_label_sets, read_label_case, with_label_gaps
 from unskew.evaluation.matching import (
     Coverage,
     Judged,
@@ -247,6 +247,8 @@ def evaluate_predictions(
         align_predictions(table, judged, one, allow_extra=allow_extra, name=title)
         for one, title in zip(tables, titles, strict=True)
     ]
+    own = None if attributes is None else attributes_of(judged, attributes)
+    judged = judged if own is None else with_label_gaps(judged, own)
     has_sets = has_label_sets(judged, aligned, truth)
     if has_sets and target_predictions is not None:
         raise ConfigError(
@@ -258,8 +260,8 @@ def evaluate_predictions(
     case = read(judged, table, aligned, titles, trainings, truth, regression, positive)
     coverage = cover(table, judged, tables, case.usable, case.reasons, allow_missing)
     columns = [judged.frame, *aligned]
-    if attributes is not None:
-        columns.insert(1, attributes_of(judged, attributes))
+    if own is not None:
+        columns.insert(1, own)
     images = _judged_images(judged, case, columns)
     views, notes = make_views(columns, case.origin, images.truth, by, bins or {}, case.usable)
     withheld = 0
@@ -276,8 +278,8 @@ def evaluate_predictions(
         breakdowns = (*breakdowns[:at], labels, *breakdowns[at:])
     compared: Mapping[str, Estimate] = {}
     if memberships is not None:
-        own = take_memberships(memberships, judged.key[case.usable])
-        compared = compare_metrics(images, own, overall.figures, level, private)
+        rows = take_memberships(memberships, judged.key[case.usable])
+        compared = compare_metrics(images, rows, overall.figures, level, private)
     augmented: Mapping[str, RobustEstimate] = {}
     if target_predictions is not None:
         augmented = augment_figures(table, images, target_predictions, level)

@@ -18,7 +18,7 @@ from unskew.evaluation.bootstrap import Sampled
 from unskew.evaluation.cells import JudgedImages
 from unskew.evaluation.metric_value import MetricValue
 from unskew.evaluation.metrics import Answers, Truth
-from unskew.evaluation.multi_label import ask_each_label
+from unskew.evaluation.multi_label import all_labels_right, ask_each_label
 from unskew.evaluation.target_images import find_losses
 from unskew.records import Estimate, Floats, Ints
 from unskew.records.levels import level_text
@@ -109,12 +109,11 @@ def _means(truth: Truth, answers: Answers) -> dict[str, Floats]:
         (asked, (answered,)) = ask_each_label(truth, [answers])
         assert asked.code is not None
         assert answered.probability is not None
-        loss_n = find_losses(answered.probability, asked.code).reshape(truth.present.shape)
-        all_right_n = np.all(answers.predicted == truth.present, axis=1)
-        return {
-            "subset_accuracy": np.asarray(all_right_n, dtype=np.float64),
-            "log_loss": np.asarray(loss_n.mean(axis=1)),
-        }
+        values = {"subset_accuracy": np.asarray(all_labels_right(truth, answers), dtype=np.float64)}
+        if truth.known is None:  # else it is no mean over images
+            loss_n = find_losses(answered.probability, asked.code).reshape(truth.present.shape)
+            values["log_loss"] = np.asarray(loss_n.mean(axis=1))
+        return values
     if truth.code is None:
         assert truth.value is not None
         assert answers.value is not None

@@ -269,14 +269,14 @@ def small_classes(view: View, truth: Truth, group_n: Ints | None) -> npt.NDArray
     """
     if truth.present is not None:
         parts = [
-            small_classes(view, Truth(("", ""), present_n.astype(np.int64)), group_n)
-            for present_n in truth.present.T
+            small_classes(view, Truth(("", ""), code_n), group_n) for code_n in truth.present_code.T
         ]
         return np.asarray(np.any(parts, axis=0))
     if truth.code is None:
         return np.zeros(len(view.levels), dtype=np.bool_)
     n_classes = len(truth.classes)
-    pair_n = np.where(view.code >= 0, view.code * n_classes + truth.code, -1)
+    counted_n = (view.code >= 0) & (truth.code >= 0)
+    pair_n = np.where(counted_n, view.code * n_classes + truth.code, -1)
     size_ck = count_units(group_n, pair_n, len(view.levels) * n_classes).reshape(
         len(view.levels), n_classes
     )

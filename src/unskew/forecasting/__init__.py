@@ -5,6 +5,8 @@
 - ``cross_fitting``: arms trained on all folds but one and tested on that one; what training on
   fewer images costs.
 - ``gain``: the gain of reweighting, predicted before training: `forecast_gain`.
+- ``label_arms``: a forecast for images with any number of labels: each label as two classes,
+  absent and present.
 - ``learners``: what a forecast trains: the linear probe, or clones of a scikit-learn classifier.
 - ``probe_data``: what a probe learns from: features, labels as codes, and which images stay
   together.

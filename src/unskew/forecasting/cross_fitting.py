@@ -99,20 +99,23 @@ class Hits:
         model was trained.
     optimism : how much higher the weighted mean of ``full`` is expected to be because ridge or way
         were chosen on these images.
+    labels : of images with any number of labels, the hits of each, whose mean these are.
     """
 
     full: Floats = field(repr=False)
     half: Floats = field(repr=False)
     split: Floats = field(repr=False)
     optimism: float = 0.0
+    labels: tuple[Hits, ...] = field(repr=False, default=())
 
     def minus(self, other: Hits) -> Hits:
-        """Subtract another arm, image by image."""
+        """Subtract another arm, image by image, and label by label."""
         return Hits(
             self.full - other.full,
             self.half - other.half,
             self.split - other.split,
             self.optimism - other.optimism,
+            tuple(own.minus(its) for own, its in zip(self.labels, other.labels, strict=True)),
         )
 
     def take(self, row_n: Ints) -> Hits:

@@ -17,9 +17,11 @@ from unskew.debiasing.pool_weights import debias
 from unskew.errors import DataError, first_few
 from unskew.forecasting.arms import check_probe_arms, make_arms, make_ways
 from unskew.forecasting.cross_fitting import (
+    ProbeArm,
     curve_factor,
     deal_halves,
 )
+from unskew.forecasting.label_arms import train_label_arms
 from unskew.forecasting.learners import find_learner
 from unskew.forecasting.probe_data import ProbeData, fitting_scale, gather_probe_data
 from unskew.forecasting.record import (
@@ -38,6 +40,7 @@ from unskew.records import Floats, Ints, Pool, Target, Weights
 from unskew.records.arrays import Randomness, seed_of
 from unskew.records.clustered_mean import effective_size, plain_mean
 from unskew.records.holm import OBJECTION
+from unskew.records.levels import INDICATOR, holds_lists
 from unskew.weigh.uncertainty import weighted_mean
 
 if TYPE_CHECKING:
@@ -100,7 +103,8 @@ def forecast_gain(
 
     Parameters
     ----------
-    pool : the images, with labels.
+    pool : the images, with labels. Where they are lists, an image has any number of labels: each is
+        learned as present or absent, and accuracies are means over the labels.
     bias, target, max_uncovered, and the options of the solver : as for `unskew.debias`.
     features : what the probe learns from: names (or beginnings) of columns, or an (n, d) matrix in
         the order of the pool (an embedding, pixels).
@@ -171,25 +175,28 @@ def forecast_gain(
         solver=solver,
         seed=seed,
     )
+    calibrated, weight_n = learner is None, weights.weight
+    own_ways = (
+        []
+        if data.has_label_sets
+        else make_ways(ways, weight_n, data.label, len(data.classes), calibrated=calibrated)
+    )
     made, unavailable = make_arms(
-        pool,
-        target,
-        make_ways(ways, weights.weight, data.label, len(data.classes), calibrated=learner is None),
-        data.classes,
-        asked,
-        own or {},
-        options or {},
-        lenient=lenient,
+        pool, target, own_ways, data.classes, asked, own or {}, options or {}, lenient=lenient
     )
-    stratum_n = weights.source.astype(np.int64) * len(data.classes) + data.label
+    stratum_n = weights.source.astype(np.int64) * (data.stratum.max() + 1) + data.stratum
     deal = deal_halves(data.unit, stratum_n, folds, seed, data.order)
-    made, hits, choice = train_arms(
-        made, data, weights.weight, deal, trained, ridges, seed, progress
-    )
+    if data.has_label_sets:
+        made, hits, choice = train_label_arms(
+            *(made, ways, data, weight_n, deal, trained, ridges, seed, progress),
+            calibrated=calibrated,
+        )
+    else:
+        made, hits, choice = train_arms(made, data, weight_n, deal, trained, ridges, seed, progress)
     mean, cautions = target_mean(weights, data.unit)
-    judge = HitJudge(weights.weight, mean, data.label, data.classes, data.unit, deal)
+    judge = HitJudge(weight_n, mean, data.label, data.classes, data.unit, deal)
     others = [arm for arm in made[1:] if arm.way is None]
-    debiased = next(arm for arm in made if arm.way == choice.way)
+    debiased = _debiased_arm(made, choice)
     listed = [made[0], replace(debiased, name="debiased")]
     if len(ways) > 1:
         listed += [arm for arm in made if arm.way is not None]
@@ -208,6 +215,14 @@ def forecast_gain(
     return _assemble(weights, data, forecasts, choice, fit, called, folds, seed, notes)
 
 
+def _debiased_arm(made: Sequence[ProbeArm], choice: WayChoice) -> ProbeArm:
+    """Return the arm of the way that was chosen; where labels differ in it, one without a way."""
+    own = [arm for arm in made if arm.way == choice.way]
+    if own:
+        return replace(own[0], ridge=choice.ridge if choice.labels else own[0].ridge)
+    return replace(next(arm for arm in made if arm.way is not None), way=None, ridge=choice.ridge)
+
+
 def _weigh(
     pool: Pool,
     bias: Bias,
@@ -222,7 +237,7 @@ def _weigh(
 ) -> tuple[Weights, FitCheck | None]:
     """Return the debiasing weights, whose errors account for copies, and the test of the model."""
     grouped = _with_units(pool, target, data.unit)
-    directions = _directions(X_nd, seed) if check else {}
+    directions = _directions(X_nd, seed) | _known_labels(data) if check else {}
     weights = debias(
         grouped.with_columns(directions),
         bias,
@@ -272,6 +287,14 @@ def _directions(X_nd: npt.NDArray[Any], seed: int) -> dict[str, Floats]:
     }
 
 
+def _known_labels(data: ProbeData) -> dict[str, Floats]:
+    """Return the labels that are known of all images as columns of 0 and 1; none of classes."""
+    if not data.has_label_sets:
+        return {}
+    pairs = zip(data.classes, data.label.T, strict=True)
+    return {f"{INDICATOR}{name}": own for name, own in pairs if not np.isnan(own).any()}
+
+
 def _check_model(
     pool: Pool, bias: Bias, weights: Weights, directions: Sequence[str], seed: int
 ) -> FitCheck | None:
@@ -285,8 +308,10 @@ def _check_model(
     names = dict.fromkeys(
         [*(expand_features(frame, list(dict.fromkeys(read))) if read else []), "label", *directions]
     )
-    # What an unlabelled sample of the target lacks is compared between the sources.
-    known = [name for name in names if name in frame.columns]
+    # What an unlabelled sample of the target lacks is compared between the sources. Lists of labels
+    # are compared label by label.
+    lists = "label" in frame.columns and holds_lists(frame["label"])
+    known = [name for name in names if name in frame.columns and not (lists and name == "label")]
     fitted = weights.estimation.fitted
     try:
         return check_fit(
@@ -318,11 +343,14 @@ def target_mean(weights: Weights, unit_n: Ints) -> tuple[TargetMean, list[str]]:
 
 def _class_sizes(data: ProbeData, weight_n: Floats) -> tuple[dict[str, float], dict[str, float]]:
     """Compute the target share of every class, and the effective number of units behind it."""
-    share, ess = {}, {}
+    share, ess, whole = {}, {}, 1.0
     for code, name in enumerate(data.classes):
-        own = np.flatnonzero(data.label == code)
-        share[name] = float(weight_n[own].sum())
-        ess[name] = effective_size(_per_unit(data.unit[own], weight_n[own]))
+        own_n = data.label[:, code] if data.has_label_sets else data.label == code
+        own = np.flatnonzero(own_n == 1)
+        if data.has_label_sets:
+            whole = float(weight_n[~np.isnan(own_n)].sum())
+        share[name] = float(weight_n[own].sum()) / whole
+        ess[name] = effective_size(_per_unit(data.unit[own], weight_n[own])) if own.size else 0.0
     return share, ess
 
 
@@ -374,6 +402,8 @@ def _assemble(
     verdict, recommendation = recommend(
         naive, debiased, heavy, n / ess, ess if ess_units is None else ess_units, called
     )
+    if data.has_label_sets:
+        recommendation = recommendation.replace("worst class", "worst label")
     objects = fit is not None and fit.p_value < OBJECTION
     if objects:
         recommendation += "; if the bias model holds, to which check_fit objects"
@@ -402,6 +432,7 @@ def _assemble(
         learner=called,
         n_folds=folds,
         seed=seed,
+        labels=len(data.classes) if data.has_label_sets else None,
     )
 
 

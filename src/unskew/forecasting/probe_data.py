@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError, DataError, first_few
 from unskew.learn.probe import Scaling, scale_features
-from unskew.records import Ints, Pool
-from unskew.records.levels import MISSING, holds_lists, text_levels
+from unskew.records import Floats, Ints, Pool
+from unskew.records.levels import MISSING, by_value, holds_lists, text_levels
+from unskew.sources.label_sets import label_matrix
 from unskew.splits.folds import content_codes, find_copies, join_units
 
 if TYPE_CHECKING:
@@ -29,8 +30,9 @@ class ProbeData:
     Attributes
     ----------
     X : (n, d) features.
-    label : (n,) code of each image's class, an index into ``classes``.
-    classes : the M classes as text.
+    label : (n,) code of each image's class, an index into ``classes``; or, where an image may have
+        any number of labels, (n, M) 1 where it has one, 0 where not, NaN where that is unknown.
+    classes : the M classes, or labels, as text.
     unit : (n,) images of one unit (a group, copies of one image, chains of these) stay on one side
         of every fold.
     order : (n,) the rows in the order of their ids, so that results do not depend on the order of
@@ -38,7 +40,7 @@ class ProbeData:
     """
 
     X: npt.NDArray[Any] = field(repr=False)
-    label: Ints = field(repr=False)
+    label: npt.NDArray[Any] = field(repr=False)
     classes: tuple[str, ...]
     unit: Ints = field(repr=False)
     order: Ints = field(repr=False)
@@ -46,6 +48,26 @@ class ProbeData:
     @property
     def n_units(self) -> int:
         return int(self.unit.max()) + 1
+
+    @property
+    def has_label_sets(self) -> bool:
+        """Tell whether an image may have any number of labels, instead of one class."""
+        return self.label.ndim == 2
+
+    @property
+    def stratum(self) -> Ints:
+        """(n,) the same number for images of one class, or of the same labels."""
+        if not self.has_label_sets:
+            return self.label
+        code_n = np.unique(np.nan_to_num(self.label, nan=2.0), axis=0, return_inverse=True)[1]
+        return np.asarray(code_n.reshape(-1), dtype=np.int64)
+
+    def of_label(self, m: int) -> tuple[Ints, ProbeData]:
+        """Return the rows of which label m is known, and their data with two classes."""
+        rows = np.flatnonzero(~np.isnan(self.label[:, m]))
+        own = self.take(rows)
+        code_r = own.label[:, m].astype(np.int64)
+        return rows, replace(own, label=code_r, classes=("absent", "present"))
 
     def take(self, rows: Ints) -> ProbeData:
         """Return the images of these rows; classes keep their codes."""
@@ -79,7 +101,7 @@ def gather_probe_data(
     scaled : False: unscaled features, for learners that scale them themselves.
     """
     X_nd = _matrix(pool, features)
-    classes, label_n = read_classes(pool)
+    classes, label_n = read_labels(pool)
     if keep_copies_together is None:
         keep_copies_together = X_nd.shape[1] >= _ENOUGH_FEATURES
     group_n = pool.frame["group"].to_numpy() if "group" in pool.frame.columns else None
@@ -114,6 +136,46 @@ def _are_names(features: Any) -> bool:
     )
 
 
+def read_labels(pool: Pool) -> tuple[tuple[str, ...], npt.NDArray[Any]]:
+    """Return the classes and (n,) codes; or the labels, any number of which an image may have.
+
+    Of these (n, M) 1 where an image has one, 0 where not, NaN where that is unknown.
+    """
+    if "label" not in pool.frame.columns or not holds_lists(pool.frame["label"]):
+        return read_classes(pool)
+    return read_label_sets(pool)
+
+
+def read_label_sets(pool: Pool, *, varying: bool = True) -> tuple[tuple[str, ...], Floats]:
+    """Return the labels, and (n, M) which of them images have; of each image some must be known.
+
+    ``varying``: at least one is needed that some images have and others lack.
+    """
+    labels, present_nm = label_matrix(pool)
+    nothing = np.flatnonzero(np.isnan(present_nm).all(axis=1)) if labels else np.zeros(0, int)
+    if nothing.size:
+        raise DataError(
+            f"of {nothing.size} of {len(pool)} images no label is known. Leave those out.",
+            column="label",
+            count=int(nothing.size),
+        )
+    if len(labels) > max(2, len(pool) // 2):
+        raise DataError(
+            f"{len(pool)} images have {len(labels)} different labels ({first_few(labels)}): are "
+            "these labels, and are they separated (label_separator)?",
+            column="label",
+            count=len(labels),
+        )
+    if varying and not ((present_nm == 1).any(axis=0) & (present_nm == 0).any(axis=0)).any():
+        raise DataError(
+            "nothing can be learned: there is no label that some images have and others lack "
+            f"({first_few(labels) or 'no image has any'}).",
+            column="label",
+            levels=list(labels),
+        )
+    return labels, present_nm
+
+
 def read_classes(pool: Pool, least: int = 2) -> tuple[tuple[str, ...], Ints]:
     """Return the classes as text, and the code of every image.
 
@@ -129,10 +191,8 @@ def read_classes(pool: Pool, least: int = 2) -> tuple[tuple[str, ...], Ints]:
     column = pool.frame["label"]
     if holds_lists(column):
         raise DataError(
-            "images have several labels each (lists), and `unskew train` and `unskew forecast` "
-            "take one class for each image. Take one label at a time, as present or absent; or "
-            "learn all labels with unskew.learn.tune_label_probes, or with your own code and these "
-            "weights, and judge them with `unskew evaluate OUT --predictions`.",
+            "images have any number of labels (lists), and one class of each is needed here. Take "
+            "one label at a time, as present or absent.",
             column="label",
         )
     levels, code_n = text_levels(column, "label")
@@ -158,17 +218,10 @@ def read_classes(pool: Pool, least: int = 2) -> tuple[tuple[str, ...], Ints]:
             count=len(levels),
         )
     # By name (numbers by value), so that the order of the rows does not matter.
-    order = sorted(range(len(levels)), key=lambda at: _by_value(levels[at]))
+    order = sorted(range(len(levels)), key=lambda at: by_value(levels[at]))
     rank_m = np.empty(len(levels), dtype=np.int64)
     rank_m[order] = np.arange(len(levels))
     return tuple(levels[at] for at in order), rank_m[code_n]
-
-
-def _by_value(level: str) -> tuple[bool, float, str]:
-    try:
-        return False, float(level), level
-    except ValueError:
-        return True, 0.0, level
 
 
 def _matrix(pool: Pool, features: Any) -> npt.NDArray[Any]:

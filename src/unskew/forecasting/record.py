@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.special
 
 from unskew.errors import DataError, first_few
@@ -48,12 +49,14 @@ class ArmForecast:
     gain : over naive, with its paired error; None for naive itself.
     held_out : accuracy on the target of the models trained on all folds but one, before the
         learning curve is extrapolated.
-    by_class : accuracy within each class that the target has.
+    by_class : accuracy within each class that the target has; of images with any number of labels,
+        the accuracy of each label.
     worst_class : the class with the lowest of these; the lowest of many uncertain numbers is a
         little too low.
     ess : Kish's effective number of images of the weights that it is trained with.
     way : how it learns from the debiasing weights; None for other arms.
-    ridge : of a probe, chosen or given; None for other learners.
+    ridge : of a probe, chosen or given; None for other learners, and where labels differ in it.
+    gain_by_label : of several labels, the gain over naive in the accuracy of each.
     """
 
     name: str
@@ -65,6 +68,7 @@ class ArmForecast:
     ess: float
     way: Way | None = None
     ridge: float | None = None
+    gain_by_label: Mapping[str, Estimate] = field(repr=False, default_factory=dict)
 
     @property
     def worst(self) -> Estimate:
@@ -84,7 +88,7 @@ class Forecast:
     arms : every arm, naive and debiased first; then the ways that debiased was chosen from.
     choice : the way and ridge of debiased, and why.
     class_share, class_ess : target share of every class, and the effective number of images behind
-        it.
+        it; of labels, the share of images that have it, and those.
     images, ess, design_effect : n, Kish's 1/Σπ², and their ratio: the factor by which unequal
         weights multiply the variance of a mean.
     ess_units : the same in units that are independent (groups, distinct images); None where images
@@ -99,6 +103,7 @@ class Forecast:
     method : how it was computed.
     notes : what else the reader should know.
     learner, n_folds, seed : the settings.
+    labels : how many labels an image may have, whose mean all accuracies are; None: it has a class.
     """
 
     verdict: str
@@ -122,6 +127,7 @@ class Forecast:
     learner: str
     n_folds: int
     seed: int
+    labels: int | None = None
 
     def arm(self, name: str) -> ArmForecast:
         """Return the arm of that name."""
@@ -273,7 +279,7 @@ class HitJudge:
 
     weight: Floats = field(repr=False)
     mean: TargetMean = field(repr=False)
-    label: Ints = field(repr=False)
+    label: npt.NDArray[Any] = field(repr=False)
     classes: Sequence[str]
     unit: Ints = field(repr=False)
     deal: Deal = field(repr=False)
@@ -303,19 +309,27 @@ class HitJudge:
 
         ``naive`` is None for naive itself.
         """
-        by_class = class_accuracies(
-            extrapolate(hits, self.deal.n_folds), self.weight, self.label, self.classes, self.unit
-        )
+        gap = None if naive is None else hits.minus(naive)
+        by_class, gain_by_label = dict[str, Estimate](), dict[str, Estimate]()
+        if hits.labels:
+            pairs = zip(self.classes, hits.labels, strict=True)
+            by_class = {name: bounded(self.accuracy(own)) for name, own in pairs}
+            gaps = zip(self.classes, gap.labels if gap is not None else (), strict=gap is not None)
+            gain_by_label = {name: self.accuracy(own) for name, own in gaps}
+        else:
+            value_n = extrapolate(hits, self.deal.n_folds)
+            by_class = class_accuracies(value_n, self.weight, self.label, self.classes, self.unit)
         return ArmForecast(
             name=arm.name,
             accuracy=bounded(self.accuracy(hits)),
-            gain=None if naive is None else self.accuracy(hits.minus(naive)),
+            gain=None if gap is None else self.accuracy(gap),
             held_out=float(self.weight @ hits.full),
             by_class=by_class,
             worst_class=min(by_class, key=lambda name: by_class[name].value),
             ess=effective_size(arm.weight),
             way=arm.way,
             ridge=arm.ridge,
+            gain_by_label=gain_by_label,
         )
 
 

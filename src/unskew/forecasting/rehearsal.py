@@ -126,6 +126,12 @@ def rehearse(
         keep_copies_together=keep_copies_together,
         scaled=learner is None,
     )
+    if data.has_label_sets:
+        raise DataError(
+            "a rehearsal compares one class of each image, and these have any number of labels. "
+            "Take one label at a time, as present or absent; `forecast_gain` takes all of them.",
+            column="label",
+        )
     stage = _Stage(
         pool,
         _without_reference(bias, target),

@@ -143,9 +143,12 @@ def forecast_lines(forecast: Forecast) -> list[str]:
     """List recommendation, table, cost of the weights, condition, objection, method and notes."""
     width = max(len(arm.name) for arm in forecast.arms)
     lines = [_sentence(forecast.recommendation), ""]
+    noun = "class" if forecast.labels is None else "label"
+    if forecast.labels is not None:
+        lines.append(f"Accuracies are means over {forecast.labels} labels, in points.")
     lines.append(
-        f"  {'':{width}}  accuracy      95% interval  worst class  gain over naive  worth images"
-        + ("" if forecast.choice.ridge is None else "   ridge")
+        f"  {'':{width}}  accuracy      95% interval  worst {noun}  gain over naive  worth images"
+        + ("" if all(arm.ridge is None for arm in forecast.arms) else "   ridge")
     )
     for arm in forecast.arms:
         low, high = (100 * bound for bound in arm.accuracy.interval)
@@ -156,6 +159,7 @@ def forecast_lines(forecast: Forecast) -> list[str]:
             f"  {arm.name:{width}}  {accuracy:>10}  {low:6.1f} – {high:5.1f}  {worst:>11}  "
             f"{gain:>15}  {arm.ess:>12,.0f}" + ("" if arm.ridge is None else f"  {arm.ridge:>6g}")
         )
+    lines += _label_lines(forecast)
     units = "" if forecast.ess_units is None else f", {forecast.ess_units:,.0f} independent ones"
     tail = (
         ""
@@ -172,6 +176,20 @@ def forecast_lines(forecast: Forecast) -> list[str]:
     ]
     lines += [f"Objection: {forecast.objection}"] if forecast.objection else []
     return [*lines, forecast.method, *(f"Note: {note}" for note in forecast.notes)]
+
+
+def _label_lines(forecast: Forecast) -> list[str]:
+    """Return the accuracy of every label, naive and debiased, and its gain."""
+    naive, debiased = forecast.arms[:2]
+    if not debiased.gain_by_label:
+        return []
+    rows = []
+    for name, gain in debiased.gain_by_label.items():
+        before, after = (100 * arm.by_class[name].value for arm in (naive, debiased))
+        low, high = (points(end, signed=True) for end in gain.interval)
+        shown = f"{before:.1f} → {after:.1f}, {plus_minus(gain, signed=True)} ({low} to {high})"
+        rows.append(f"  {name}: {shown}")
+    return ["", "By label, naive → debiased, and the gain with its 95% interval:", *rows]
 
 
 def _share(share: float) -> str:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from unskew.errors import ConfigError, CoverageError, DataError, did_you_mean, first_few
 from unskew.learn.baseline_record import Baseline
 from unskew.records import Floats, Ints, Pool, Target
-from unskew.records.levels import MISSING, level_text, text_levels
+from unskew.records.levels import MISSING, holds_lists, level_text, text_levels
 from unskew.records.target import THE_TARGET
 from unskew.splits.holdout import held_out_rows
 from unskew.target.facts import cells_of
@@ -394,6 +394,13 @@ def _labels(name: str, pool: Pool) -> tuple[tuple[str, ...], Ints]:
             f"the baseline {name!r} needs the label of every image, but the pool has none. Name "
             "the column in Pool.from_frame.",
             column="label",
+        )
+    if holds_lists(pool.frame["label"]):
+        raise DataError(
+            f"the baseline {name!r} moves the shares of classes, of which an image has one; these "
+            "images have any number of labels.",
+            column="label",
+            value=name,
         )
     levels, code_n = text_levels(pool.frame["label"], "label")
     if MISSING in levels:

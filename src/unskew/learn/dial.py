@@ -12,6 +12,7 @@ is wrong, shifts keep more effective images (Scott & Wild 1986; Fithian & Hastie
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -38,13 +39,23 @@ class Dialled:
     logit_shift: Floats
 
     @property
+    def image_weight(self) -> Floats:
+        """(n,) in proportion to which images are drawn: of several labels, the mean over them."""
+        return self.weight if self.weight.ndim == 1 else self.weight.mean(axis=1)
+
+    @property
     def shifts(self) -> bool:
         """Tell whether any logit is shifted, beyond rounding."""
         return bool(np.any(np.abs(self.logit_shift) > 1e-12))
 
 
 def turn_dial(
-    weight_n: Floats, label_n: Ints, n_classes: int, tau: float, *, count_n: Floats | None = None
+    weight_n: Floats,
+    label_n: npt.NDArray[Any],
+    n_classes: int,
+    tau: float,
+    *,
+    count_n: Floats | None = None,
 ) -> Dialled:
     """Move the share τ of every class's factor from the weights into the logits.
 
@@ -57,7 +68,7 @@ def turn_dial(
     Parameters
     ----------
     weight_n : (n,) not negative, some of them positive.
-    label_n : (n,) classes 0 … M−1; or (n, M) booleans, the labels that an image has.
+    label_n : (n,) classes 0 … M−1; or (n, M), 1 where an image has a label, NaN: unknown.
     n_classes : M.
     tau : from 0 to 1.
     count_n : (n,) positive where the weight is: design weights, which the weights contain and which
@@ -78,7 +89,7 @@ def turn_dial(
     count_n = np.ones(weight_n.size) if count_n is None else count_n
     weight_n = weight_n * (count_n[weight_n > 0].sum() / weight_n.sum())
     if label_n.ndim == 2:
-        return _turn_each(weight_n, label_n.astype(bool), tau)
+        return _turn_each(weight_n, label_n.astype(np.float64), tau)
     log_a_m = _log_factor(weight_n, label_n, n_classes, count_n)
     dialled_n = weight_n * np.exp(-tau * log_a_m)[label_n]
     return Dialled(tau, dialled_n / dialled_n[dialled_n > 0].mean(), -tau * log_a_m)
@@ -92,14 +103,18 @@ def _log_factor(weight_n: Floats, label_n: Ints, n_classes: int, count_n: Floats
     return np.log(np.divide(sum_m, count_m, out=np.ones(n_classes), where=count_m > 0))
 
 
-def _turn_each(weight_n: Floats, label_nm: npt.NDArray[np.bool_], tau: float) -> Dialled:
-    """Turn the dial of each label as if it were a problem of two classes, present or absent."""
+def _turn_each(weight_n: Floats, label_nm: Floats, tau: float) -> Dialled:
+    """Turn the dial of each label as if it were a problem of two classes, present or absent.
+
+    An image of which a label is unknown has no weight there.
+    """
     columns, shift_m = [], np.zeros(label_nm.shape[1])
-    for m, present_n in enumerate(label_nm.T):
-        log_a_2 = _log_factor(weight_n, present_n.astype(np.int64), 2, np.ones(weight_n.size))
-        columns.append(weight_n * np.exp(-tau * log_a_2)[present_n.astype(np.int64)])
+    for m, label_n in enumerate(label_nm.T):
+        present_n, own_n = (label_n == 1.0).astype(np.int64), weight_n * ~np.isnan(label_n)
+        log_a_2 = _log_factor(own_n, present_n, 2, np.ones(weight_n.size))
+        columns.append(own_n * np.exp(-tau * log_a_2)[present_n])
         # A label that every image has, or none, has nothing to be told apart from.
-        if present_n[weight_n > 0].any() and not present_n[weight_n > 0].all():
+        if np.unique(present_n[own_n > 0]).size == 2:
             shift_m[m] = -tau * (log_a_2[1] - log_a_2[0])
     weight_nm = np.column_stack(columns)
     return Dialled(tau, weight_nm / weight_nm[weight_nm > 0].mean(), shift_m)

@@ -7,6 +7,7 @@ target, show how much (Guo et al. 2017; Alexandari, Kundaje & Shrikumar 2020).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,11 +35,11 @@ class LogitCalibration:
 
     Attributes
     ----------
-    scale : the inverse temperature; above 1 the model was not sure enough.
-    bias : (M,) sums to 0.
+    scale : the inverse temperature; above 1 the model was not sure enough. Of several labels (M,).
+    bias : (M,) sums to 0, but of several labels.
     """
 
-    scale: float
+    scale: float | Floats
     bias: Floats
 
     def apply(self, logit_nm: npt.NDArray[np.floating]) -> Floats:
@@ -47,7 +48,13 @@ class LogitCalibration:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for a file."""
-        return {"scale": self.scale, "bias": self.bias.tolist()}
+        return {"scale": np.asarray(self.scale).tolist(), "bias": self.bias.tolist()}
+
+    @classmethod
+    def of_labels(cls, each: Sequence[LogitCalibration]) -> LogitCalibration:
+        """Join those of two classes, absent and present, of each label: s z + (c₁ − c₀)."""
+        scale_m = np.array([one.scale for one in each], dtype=np.float64)
+        return cls(scale_m, np.array([one.bias[1] - one.bias[0] for one in each]))
 
 
 def fit_logit_calibration(
@@ -109,6 +116,11 @@ def fit_logit_calibration(
     bias_m = np.zeros(n_classes)
     bias_m[kept] = optimum.x[1:] - optimum.x[1:].mean()
     return LogitCalibration(float(np.exp(optimum.x[0])), bias_m)
+
+
+def two_logits(logit_n: npt.NDArray[np.floating]) -> Floats:
+    """Return the (n, 2) logits of absent and present of a label whose own logit is ``logit_n``."""
+    return np.column_stack([np.zeros(logit_n.size), logit_n])
 
 
 def held_out_losses(logit_nm: npt.NDArray[np.floating], label_n: Ints, weight_n: Floats) -> Floats:

@@ -1,4 +1,7 @@
-"""`WeightedLoss`: a per-image loss of torch, weighted, and unbiased under minibatches."""
+"""`WeightedLoss`: a per-image loss of torch, weighted, and unbiased under minibatches.
+
+And the losses of the trainer, of classes and of labels: `make_batch_loss`.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from unskew.errors import ConfigError, DataError, first_few
+from unskew.learn.dial import Dialled
+from unskew.learn.presets import TrainSettings
 from unskew.learn.weights_by_id import align_by_id, named_weights
+from unskew.records import Floats, Ints
 
 # Under these names torch's losses, and most others, keep weights of classes.
 _CLASS_WEIGHTS = ("weight", "pos_weight", "class_weight", "class_weights")
@@ -159,7 +166,6 @@ def smoothed_cross_entropy(
     smoothing, towards : ε and u, (M,), which sums to 1. Equal shares are torch's own smoothing.
     reduction : "mean", or "none": one value for each image.
     """
-    cross_entropy = torch.nn.functional.cross_entropy
     if smoothing == 0.0:
         return cross_entropy(logits, label, reduction=reduction)
     spread = cross_entropy(logits, towards.to(logits.dtype).expand_as(logits), reduction=reduction)
@@ -234,3 +240,75 @@ def _refuse_class_weights(loss: Callable[..., Any]) -> None:
             option="loss",
             value=present,
         )
+
+
+def make_batch_loss(
+    dialled: Dialled,
+    factor_m: Floats | None,
+    settings: TrainSettings,
+    device: Any,
+    smooth_m: Floats | None = None,
+) -> Callable[..., Any]:
+    """Make the function (logits, labels, rows) → the loss of a batch.
+
+    Labels are smoothed towards shares ∝ e^{smooth_m}, by default e^{logit shift}
+    (`smoothed_cross_entropy`).
+    """
+    base = _classes_loss if dialled.weight.ndim == 1 else _labels_loss
+    towards = torch.as_tensor(dialled.logit_shift if smooth_m is None else smooth_m, device=device)
+    own = base(dialled, settings, towards)
+    shift = torch.as_tensor(dialled.logit_shift, device=device) if dialled.shifts else None
+    factor = None if factor_m is None else torch.as_tensor(factor_m, device=device)
+
+    def loss(logits: Any, label: Any, rows: Ints) -> Any:
+        if factor is not None:
+            logits = logits * factor.to(logits.dtype)
+        if shift is not None:
+            logits = logits + shift.to(logits.dtype)
+        return own(logits, label, rows)
+
+    return loss
+
+
+def _classes_loss(
+    dialled: Dialled, settings: TrainSettings, towards: torch.Tensor
+) -> Callable[..., Any]:
+    plain = functools.partial(
+        smoothed_cross_entropy,
+        smoothing=settings.label_smoothing,
+        towards=torch.softmax(towards, 0),
+    )
+    if settings.weighting == "loss":
+        return WeightedLoss(plain, dialled.weight)
+    return lambda logits, label, rows: plain(logits, label)
+
+
+def _labels_loss(
+    dialled: Dialled, settings: TrainSettings, towards: torch.Tensor
+) -> Callable[..., Any]:
+    """Make the loss of images with any number of labels.
+
+    Its expectation is Σ_im v_im ℓ_im/Σ_im v_im over the labels m that are known of image i, ℓ the
+    binary cross entropy, v the dialled weights: images are drawn by their mean over labels, or all
+    alike, and v is divided by what they were drawn by.
+    """
+    drawn_n = dialled.image_weight
+    by_n = drawn_n if settings.weighting == "sampler" else np.full_like(drawn_n, drawn_n.mean())
+    factor_nm = np.divide(
+        dialled.weight,
+        dialled.weight.shape[1] * by_n[:, None],
+        out=np.zeros_like(dialled.weight),
+        where=by_n[:, None] > 0,
+    )
+    device, smoothing = towards.device, settings.label_smoothing
+    factor = torch.as_tensor(factor_nm, dtype=torch.float32, device=device)
+    spread = smoothing * torch.sigmoid(towards).float()
+
+    def loss(logits: torch.Tensor, label: torch.Tensor, rows: Ints) -> torch.Tensor:
+        own = factor[torch.from_numpy(np.ascontiguousarray(rows)).to(device)]
+        # What is unknown has no weight; whatever stands in its place is not learned.
+        truth = torch.nan_to_num(label) * (1.0 - smoothing) + spread
+        each = binary_cross_entropy_with_logits(logits.float(), truth, reduction="none")
+        return (own * each).sum() / len(each)
+
+    return loss

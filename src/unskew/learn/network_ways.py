@@ -14,13 +14,20 @@ import numpy.typing as npt
 
 from unskew.errors import DataError, first_few
 from unskew.learn.dial import turn_dial
-from unskew.learn.logit_calibration import choose_calibration, fit_logit_calibration
+from unskew.learn.label_probes import LabelProbes, fit_each_label, tune_label_probes
+from unskew.learn.logit_calibration import (
+    LogitCalibration,
+    choose_calibration,
+    fit_logit_calibration,
+    two_logits,
+)
 from unskew.learn.presets import TAUS
-from unskew.learn.probe_grid import dialled_probe, tune_probe
+from unskew.learn.probe import Probe
+from unskew.learn.probe_grid import TunedProbe, dialled_probe, tune_probe
 from unskew.learn.recipes import after_training
 from unskew.learn.training_data import DeviceRows, TrainingData, rows_at_once
 from unskew.learn.ways import LEAST_ESS, WayChoice, way_of
-from unskew.records import Estimate, Floats
+from unskew.records import Estimate, Floats, Ints
 from unskew.records.clustered_mean import effective_size, plain_mean
 
 if TYPE_CHECKING:
@@ -44,7 +51,8 @@ def split_head(data: TrainingData, seed: int) -> tuple[TrainingData, TrainingDat
     """
     unit_n = data.unit
     _, first_u = np.unique(unit_n, return_index=True)
-    class_u = data.label[first_u]
+    # Of several labels every image is of one kind: there are too many sets of labels.
+    class_u = np.zeros_like(first_u) if data.has_label_sets else data.label[first_u]
     size_u = np.bincount(class_u, minlength=len(data.classes))[class_u]
     order_u = np.lexsort((np.random.default_rng([seed, 4]).permutation(first_u.size), class_u))
     begin_m = np.searchsorted(class_u[order_u], np.arange(len(data.classes)))
@@ -56,8 +64,12 @@ def split_head(data: TrainingData, seed: int) -> tuple[TrainingData, TrainingDat
 
 
 def _check_parts(data: TrainingData, is_head_n: npt.NDArray[np.bool_]) -> None:
-    both = set(data.label[is_head_n]) & set(data.label[~is_head_n])
-    once = [data.classes[m] for m in np.unique(data.label) if m not in both]
+    if data.has_label_sets:
+        seen = [_seen_labels(part) for part in (data.label, *_parts(data.label, is_head_n))]
+        once = [data.classes[m] for m in sorted(seen[0] - (seen[1] & seen[2]))]
+    else:
+        both = set(data.label[is_head_n]) & set(data.label[~is_head_n])
+        once = [data.classes[m] for m in np.unique(data.label) if m not in both]
     ess = _worth(data, is_head_n)
     if once or ess < LEAST_ESS:
         why = (
@@ -73,6 +85,15 @@ def _check_parts(data: TrainingData, is_head_n: npt.NDArray[np.bool_]) -> None:
             levels=once,
             limit=LEAST_ESS,
         )
+
+
+def _parts(values: npt.NDArray[Any], is_head_n: npt.NDArray[np.bool_]) -> tuple[Any, Any]:
+    return values[is_head_n], values[~is_head_n]
+
+
+def _seen_labels(label_nm: npt.NDArray[Any]) -> set[int]:
+    """Return the labels that some images have and others lack."""
+    return set(np.flatnonzero((label_nm == 1).any(axis=0) & (label_nm == 0).any(axis=0)).tolist())
 
 
 def _worth(data: TrainingData, is_used_n: Any = 1.0) -> float:
@@ -120,16 +141,20 @@ def _refit(network: Any, layer: LastLayer, run: TrainingRun) -> WayChoice:
     layer = find_last_layer(network, data.X.shape[1:], len(data.classes)) or layer
     rows = DeviceRows(data, next(network.parameters()).device)
     feature_nd, mean_d, divisor_d = scaled_before(network, layer, rows)
-    tuned = tune_probe(
-        feature_nd,
-        data.label,
-        data.weight if recipe is None else data.weight * recipe.class_weight(data.label),
-        len(data.classes),
-        taus=tuple(TAUS.values()) if recipe is None else (0.0,),
-        unit_n=data.unit,
-        calibrate=recipe is None,
-        seed=run.settings.seed,
-    )
+    options: dict[str, Any] = {"unit_n": data.unit, "seed": run.settings.seed}
+    tuned: LabelProbes | TunedProbe
+    if data.has_label_sets:
+        tuned = tune_label_probes(feature_nd, data.label, data.weight, data.classes, **options)
+    else:
+        tuned = tune_probe(
+            feature_nd,
+            data.label,
+            data.weight if recipe is None else data.weight * recipe.class_weight(data.label),
+            len(data.classes),
+            taus=tuple(TAUS.values()) if recipe is None else (0.0,),
+            calibrate=recipe is None,
+            **options,
+        )
     put_last_layer(network, layer, tuned.probe, mean_d, divisor_d)
     if recipe is not None:
         reason = "weights: the last layer is retrained, classes weighted to their target shares."
@@ -163,8 +188,20 @@ def _refit_all(
     feature_nd, mean_d, divisor_d = scaled_before(network, layer, rows)
     share_n = data.weight / data.weight.sum()
     ridge = _RIDGE_OF_ALL * float(share_n @ np.einsum("nd,nd->n", feature_nd, feature_nd))
-    dialled = turn_dial(data.weight, data.label, len(data.classes), 1.0)
-    probe = dialled_probe(feature_nd, data.label, dialled, ridge=max(ridge, _LEAST_RIDGE))
+
+    def fit(rows: Any, label_r: Ints, n_classes: int) -> Probe:
+        dialled = turn_dial(data.weight[rows], label_r, n_classes, 1.0)
+        return dialled_probe(feature_nd[rows], label_r, dialled, ridge=max(ridge, _LEAST_RIDGE))
+
+    if data.has_label_sets:
+        probe = fit_each_label(
+            data.label,
+            data.weight,
+            feature_nd.shape[1],
+            lambda m, rows, label_r: fit(rows, label_r, 2),
+        )
+    else:
+        probe = fit(slice(None), data.label, len(data.classes))
     if validation is not None and _worth(validation.data) >= LEAST_ESS:
         lead = _lead_of_own(
             network,
@@ -188,10 +225,19 @@ def _lead_of_own(
     from unskew.learn.last_layer import inputs_before
 
     data = validation.data
-    own_n = logits_of(network, validation).argmax(axis=1) == data.label
-    other_n = refitted(inputs_before(network, layer, validation)).argmax(axis=1) == data.label
+    own_n = hits_of(logits_of(network, validation), data.label)
+    other_n = hits_of(refitted(inputs_before(network, layer, validation)), data.label)
     weight_n = data.weight / data.weight.sum()
-    return plain_mean(weight_n, own_n.astype(np.float64) - other_n, data.unit)
+    return plain_mean(weight_n, own_n - other_n, data.unit)
+
+
+def hits_of(logit_nm: npt.NDArray[np.floating], label: npt.NDArray[Any]) -> Floats:
+    """Return (n,) 1 where the class is right; of several labels the share of the known ones."""
+    if label.ndim == 1:
+        return np.asarray(logit_nm.argmax(axis=1) == label, dtype=np.float64)
+    known_nm = ~np.isnan(label)
+    right_n = (((logit_nm > 0) == (label == 1)) & known_nm).sum(axis=1)
+    return np.asarray(right_n / np.maximum(known_nm.sum(axis=1), 1), dtype=np.float64)
 
 
 def _calibrate(
@@ -209,6 +255,8 @@ def _calibrate(
         )
         return WayChoice("half", None, reason), None
     logit_nm = logits_of(network, validation)
+    if data.has_label_sets:
+        return _calibrate_labels(logit_nm, data, start)
     if ess < LEAST_ESS:
         fitted = fit_logit_calibration(logit_nm, data.label, data.weight, biases=False)
         reason = (
@@ -224,6 +272,33 @@ def _calibrate(
         "points."
     )
     return WayChoice("half", None, reason, ess=ess), calibration.to_dict()
+
+
+def _calibrate_labels(
+    logit_nm: Floats, data: TrainingData, start: str
+) -> tuple[WayChoice, dict[str, Any]]:
+    """Calibrate each label on the validation images of which it is known.
+
+    Always with a bias: most labels are rare, and a temperature alone would move their share.
+    """
+    each, n_moved, unit_n = [LogitCalibration(1.0, np.zeros(2))] * len(data.classes), 0, data.unit
+    for m, label_n in enumerate(data.label.T):
+        rows = np.flatnonzero(~np.isnan(label_n) & np.isfinite(logit_nm[:, m]))
+        label_r, weight_r, unit_r = label_n[rows].astype(np.int64), data.weight[rows], unit_n[rows]
+        parts = [weight_r[label_r == own] for own in (0, 1)]
+        if min(effective_size(part) if part.size else 0.0 for part in parts) < _ENOUGH_FOR_SCALE:
+            continue
+        each[m] = fit_logit_calibration(two_logits(logit_nm[rows, m]), label_r, weight_r, unit_r)
+        n_moved += 1
+    reason = (
+        f"{start}; the probabilities of {n_moved} of {len(each)} labels are calibrated on the "
+        f"validation images; others are had, or lacked, by fewer than {_ENOUGH_FOR_SCALE:.0f} "
+        "effective ones."
+        if n_moved < len(each)
+        else f"{start}; the probabilities of all labels are calibrated on the validation images."
+    )
+    choice = WayChoice("half", None, reason, ess=_worth(data))
+    return choice, LogitCalibration.of_labels(each).to_dict()
 
 
 def logits_of(network: Any, rows: DeviceRows) -> Floats:
@@ -243,7 +318,8 @@ def logits_of(network: Any, rows: DeviceRows) -> Floats:
 def judge_rows(network: Any, rows: DeviceRows, fabric: Any = None) -> dict[str, float]:
     """Measure loss and accuracy under the weights, Σ_i w_i ℓ_i/Σ_i w_i, and accuracy without.
 
-    Each process judges its share.
+    Of several labels both are over all labels that are known of the images. Each process judges its
+    share.
     """
     import torch
 
@@ -258,8 +334,14 @@ def judge_rows(network: Any, rows: DeviceRows, fabric: Any = None) -> dict[str, 
             images, label = rows.take(part)
             logits = network(images).double()
             weight = rows.weight(part)
-            loss = torch.nn.functional.cross_entropy(logits, label, reduction="none")
-            hit = (logits.argmax(1) == label).double()
+            if rows.data.has_label_sets:
+                known, is_present = ~torch.isnan(label), label == 1
+                weight = weight[:, None].expand(logits.shape)[known]
+                loss = torch.nn.functional.softplus(torch.where(is_present, -logits, logits))[known]
+                hit = ((logits > 0) == is_present).double()[known]
+            else:
+                loss = torch.nn.functional.cross_entropy(logits, label, reduction="none")
+                hit = (logits.argmax(1) == label).double()
             sums += torch.stack(
                 [
                     (weight * loss).sum(),

@@ -77,6 +77,17 @@ def check_probe_recipe(recipe: Recipe | None) -> None:
         )
 
 
+def check_label_recipe(recipe: Recipe | None) -> None:
+    """Refuse a recipe that moves classes where images have any number of labels."""
+    if recipe is not None and recipe.form != "weights":
+        raise ConfigError(
+            "this baseline moves the shares of classes, of which an image has one; these images "
+            "have any number of labels. Leave it out.",
+            option="recipe",
+            value=recipe.form,
+        )
+
+
 def after_training(recipe: Recipe | None) -> dict[str, Any] | None:
     """Return what a recipe does to the logits of a trained network, as plain values."""
     if recipe is None or recipe.logit_offset is None:

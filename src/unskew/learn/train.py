@@ -21,10 +21,11 @@ import numpy as np
 
 from unskew.engine.parent_watch import call_watched, children_ended
 from unskew.engine.progress import show_progress
-from unskew.errors import ConfigError, DataError, UnskewError, missing_extra
+from unskew.errors import ConfigError, DataError, UnskewError, first_few, missing_extra
+from unskew.learn.label_probes import LabelProbes, tune_label_probes
 from unskew.learn.network_ways import judge_rows, split_head
 from unskew.learn.presets import PRESETS, TAUS, TrainSettings, settings_dict, settings_of
-from unskew.learn.probe_grid import FOLDS, RIDGES, tune_probe
+from unskew.learn.probe_grid import FOLDS, RIDGES, TunedProbe, tune_probe
 from unskew.learn.processes import (
     NextTraining,
     follows,
@@ -32,7 +33,7 @@ from unskew.learn.processes import (
     send_training,
     start_fabric,
 )
-from unskew.learn.recipes import Recipe, check_probe_recipe
+from unskew.learn.recipes import Recipe, check_label_recipe, check_probe_recipe
 from unskew.learn.trained_model import (
     CHECKPOINT,
     LOGS,
@@ -166,12 +167,15 @@ def _prepare_run(
     else:
         data = replace(data, judge_weight=None)
     data = data.without_zeros()
-    if settings.model != "probe" and data.label.size < 2:
+    if data.has_label_sets:
+        check_label_recipe(recipe)
+        _check_varying(data)
+    if settings.model != "probe" and len(data) < 2:
         # One image has no batch statistics.
         raise DataError(
             "a network learns from two images or more, but only one image has a weight above "
             "zero. Check the weights.",
-            count=int(data.label.size),
+            count=len(data),
             limit=2,
         )
     watched = {name: images.without_zeros() for name, images in watch.items()}
@@ -196,6 +200,18 @@ def _prepare_run(
     return TrainingRun(
         data, settings, path, watched, fingerprint, progress, logs, recipe, head, report
     )
+
+
+def _check_varying(data: TrainingData) -> None:
+    """Refuse labels none of which some images have and others lack."""
+    used_nm = data.label[data.weight > 0]
+    if not ((used_nm == 1).any(axis=0) & (used_nm == 0).any(axis=0)).any():
+        raise DataError(
+            f"nothing can be learned: of {first_few(list(data.classes))} there is no label that "
+            "some training images have and others lack.",
+            column="label",
+            levels=list(data.classes),
+        )
 
 
 def _check_watched(data: TrainingData, watched: Mapping[str, TrainingData]) -> None:
@@ -254,21 +270,36 @@ def _train_probe(run: TrainingRun) -> None:
     is_free = run.recipe is None and settings.way == "auto"
     taus = tuple(TAUS.values()) if is_free else (run.tau,)
     ridges = RIDGES if settings.ridge is None else (settings.ridge,)
-    with show_progress("probes", len(taus) * len(ridges) * FOLDS, run.progress) as advance:
-        tuned = tune_probe(
-            np.concatenate(scaled),
-            data.label,
-            data.weight * recipe.class_weight(data.label) if is_retrained else data.weight,
-            len(data.classes),
-            taus=taus,
-            ridges=ridges,
-            unit_n=data.group,
-            judge_weight_n=data.judge_weight,
-            logit_offset_m=None if is_retrained else recipe.logit_offset,
-            calibrate=run.recipe is None,
-            seed=settings.seed,
-            advance=advance,
-        )
+    options: dict[str, Any] = {
+        "taus": taus,
+        "ridges": ridges,
+        "unit_n": data.group,
+        "judge_weight_n": data.judge_weight,
+        "calibrate": run.recipe is None,
+        "seed": settings.seed,
+    }
+    n_fits = len(taus) * len(ridges) * FOLDS * (len(data.classes) if data.has_label_sets else 1)
+    tuned: LabelProbes | TunedProbe
+    with show_progress("probes", n_fits, run.progress) as advance:
+        if data.has_label_sets:
+            tuned = tune_label_probes(
+                np.concatenate(scaled),
+                data.label,
+                data.weight,
+                data.classes,
+                advance=advance,
+                **options,
+            )
+        else:
+            tuned = tune_probe(
+                np.concatenate(scaled),
+                data.label,
+                data.weight * recipe.class_weight(data.label) if is_retrained else data.weight,
+                len(data.classes),
+                logit_offset_m=None if is_retrained else recipe.logit_offset,
+                advance=advance,
+                **options,
+            )
     network.network.take(tuned.probe)
     row: dict[str, float] = {"epoch": 0, "learning_rate": 0.0}
     for name, images in {"train": data, **run.judged}.items():

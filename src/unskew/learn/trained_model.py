@@ -11,6 +11,7 @@ import shutil
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +204,7 @@ class TrainedModel:
     choice : the way that it was trained in, and why.
     calibration : of the logits, fitted or prescribed after training; None: there is none, or the
         network contains it.
+    has_label_sets : whether an image may have any number of the ``classes``, its labels.
     """
 
     settings: TrainSettings
@@ -214,6 +216,7 @@ class TrainedModel:
     network: Any = field(repr=False)
     choice: WayChoice | None = None
     calibration: LogitCalibration | None = field(repr=False, default=None)
+    has_label_sets: bool = False
 
     @property
     def calibrated_on_validation(self) -> bool:
@@ -224,6 +227,8 @@ class TrainedModel:
         self, X: npt.NDArray[Any], *, device: str = "auto", progress: bool | None = None
     ) -> Floats:
         """Compute the (m, M) probability of each class for each row of X; rows sum to 1.
+
+        Of labels, any number of which an image may have, each probability is by itself.
 
         ``device``: "auto", "cpu" or "cuda".
         """
@@ -248,7 +253,8 @@ class TrainedModel:
                 logit_bm = self.network(torch.from_numpy(np.array(X[rows])).to(on)).double().cpu()
                 if self.calibration is not None:
                     logit_bm = torch.from_numpy(self.calibration.apply(logit_bm.numpy()))
-                score_nm[rows] = torch.softmax(logit_bm, dim=1).numpy()
+                to_scores = torch.sigmoid if self.has_label_sets else partial(torch.softmax, dim=1)
+                score_nm[rows] = to_scores(logit_bm).numpy()
                 advance(len(score_nm[rows]))
         return score_nm
 
@@ -379,7 +385,8 @@ def load_trained(
         WayChoice.from_dict(state["choice"]),
         None
         if calibration is None
-        else LogitCalibration(calibration["scale"], np.array(calibration["bias"])),
+        else LogitCalibration(np.array(calibration["scale"]), np.array(calibration["bias"])),
+        bool(state.get("has_label_sets", False)),
     )
 
 

@@ -41,8 +41,9 @@ class TrainingData:
     X : (n, h, w, 3) uint8 images: an array, a memmap, or anything with ``shape``, ``dtype``,
         ``ndim``, ``nbytes``, ``len`` and ``X[rows]``, whose rows are then read by batch; or (n, d)
         float32 features.
-    label : (n,) code of each row's class, an index into ``classes``.
-    classes : the M classes as text.
+    label : (n,) code of each row's class, an index into ``classes``; or, of images with any number
+        of labels, (n, M) 1 where an image has one, 0 where not, NaN where that is unknown.
+    classes : the M classes, or labels, as text.
     weight : (n,) sample weights; not negative, not all zero. Their scale does not matter; rows of
         weight zero are removed.
     id : (n,) what each row is called.
@@ -54,7 +55,7 @@ class TrainingData:
     """
 
     X: npt.NDArray[Any] = field(repr=False)
-    label: Ints = field(repr=False)
+    label: npt.NDArray[Any] = field(repr=False)
     classes: tuple[str, ...]
     weight: Floats = field(repr=False)
     id: npt.NDArray[Any] = field(repr=False)
@@ -83,6 +84,11 @@ class TrainingData:
         return self.X.ndim == 4
 
     @property
+    def has_label_sets(self) -> bool:
+        """Tell whether an image may have any number of labels, instead of one class."""
+        return self.label.ndim > 1
+
+    @property
     def unit(self) -> Ints:
         """(n,) the same number for images of one group."""
         if self.group is None:
@@ -102,9 +108,8 @@ class TrainingData:
             kept_n |= self.judge_weight > 0
         taken = self.take(np.flatnonzero(kept_n))
         weight_n = scaled_n[kept_n] / scaled_n[kept_n].mean()
-        return replace(
-            taken, label=taken.label.astype(np.int64), weight=weight_n, validation=validation
-        )
+        label = taken.label.astype(np.float32 if self.has_label_sets else np.int64)
+        return replace(taken, label=label, weight=weight_n, validation=validation)
 
     def take(self, rows: Ints) -> TrainingData:
         """Keep some rows, in ascending order; ``validation`` stays as it is."""
@@ -127,9 +132,10 @@ class TrainingData:
     def fingerprint(self) -> dict[str, str]:
         """Compute the SHA-256 of each part: a run resumed with other data can name what differs."""
         ids = "\n".join(map(str, self.id.tolist()))
+        kind = np.float32 if self.has_label_sets else np.int64
         parts = {
             "images" if self.holds_images else "features": _fingerprint_rows(self.X),
-            "labels": _digest(np.ascontiguousarray(self.label, dtype=np.int64)),
+            "labels": _digest(np.ascontiguousarray(self.label, dtype=kind)),
             "weights": _digest(np.ascontiguousarray(self.weight, dtype=np.float64)),
             "ids": _digest(ids.encode("utf-8", "surrogatepass")),
             "classes": _digest("\n".join(self.classes).encode("utf-8", "surrogatepass")),
@@ -318,7 +324,7 @@ def _check_rows(data: TrainingData) -> None:
         )
     lengths = {
         "X": len(X),
-        "label": data.label.shape,
+        "label": data.label.shape[:1],
         "weight": data.weight.shape,
         "id": data.id.shape,
     }
@@ -347,6 +353,17 @@ def _check_rows(data: TrainingData) -> None:
 
 
 def _check_labels(data: TrainingData) -> None:
+    if data.has_label_sets:
+        from unskew.learn.label_probes import check_label_sets
+
+        if data.label.shape[1:] != (len(data.classes),):
+            raise DataError(
+                "label has one entry for each image, or one for each image and label; got the "
+                f"shape {data.label.shape} and {len(data.classes)} classes.",
+                option="label",
+            )
+        check_label_sets(data.label, data.weight, data.classes)
+        return
     if len(data.classes) < 2 or len(set(data.classes)) < len(data.classes):
         raise DataError(
             f"classes are at least two different names; got {first_few(data.classes)}.",
@@ -402,7 +419,8 @@ class DeviceRows:
         import torch
 
         self.data, self.device = data, device
-        self._label = torch.as_tensor(data.label, dtype=torch.int64).to(device)
+        kind = torch.float32 if data.has_label_sets else torch.int64
+        self._label = torch.as_tensor(data.label, dtype=kind).to(device)
         self._weight = torch.as_tensor(data.weight, dtype=torch.float64).to(device)
         self._held: torch.Tensor | None = None
         if (

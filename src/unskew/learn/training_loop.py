@@ -40,7 +40,6 @@ from unskew.learn.trained_model import (
 from unskew.learn.training_data import DeviceRows, TrainingData, scale_inputs
 from unskew.learn.training_logs import TrainingLogs, describe_epoch
 from unskew.learn.ways import START
-from unskew.records import Floats, Ints
 
 logger = logging.getLogger(__name__)
 
@@ -97,6 +96,7 @@ class TrainingRun:
             "shape": list(self.data.X.shape[1:]),
             "fingerprint": self.fingerprint,
             "watched": list(self.watched),
+            "has_label_sets": self.data.has_label_sets,
         }
 
 
@@ -144,6 +144,8 @@ class TrainingLoop:
 
     def _losses_and_sampler(self) -> tuple[dict[int, Callable[..., Any]], Any]:
         """Make the loss, by the epoch that it is used from, and the sampler."""
+        from unskew.learn.loss import make_batch_loss
+
         data, recipe, settings = self.run.data, self.run.recipe, self.settings
         dialled = turn_dial(data.weight, data.label, len(data.classes), self.run.tau)
         if recipe is not None and recipe.training_shift is not None:
@@ -152,13 +154,12 @@ class TrainingLoop:
         is_deferred = recipe is not None and recipe.form == "deferred"
         if is_deferred:
             settings = replace(settings, weighting="loss")
-        offset_m = recipe.offset_after if recipe is not None else None
         make_loss = functools.partial(
-            _make_loss,
+            make_batch_loss,
             factor_m=factor_m,
-            smooth_m=dialled.logit_shift if offset_m is None else offset_m,
             settings=settings,
             device=self.fabric.device,
+            smooth_m=None if recipe is None else recipe.offset_after,
         )
         losses = {0: make_loss(dialled)}
         if recipe is not None and is_deferred:
@@ -416,41 +417,6 @@ class TrainingLoop:
         logger.info("resumed after epoch %d", len(self.history))
 
 
-def _make_loss(
-    dialled: Dialled,
-    *,
-    factor_m: Floats | None,
-    smooth_m: Floats,
-    settings: TrainSettings,
-    device: Any,
-) -> Callable[..., Any]:
-    """Make the function (logits, labels, rows) → the loss of a batch.
-
-    Labels are smoothed towards shares ∝ e^{smooth_m} (`smoothed_cross_entropy`).
-    """
-    import torch
-
-    from unskew.learn.loss import WeightedLoss, smoothed_cross_entropy
-
-    plain = functools.partial(
-        smoothed_cross_entropy,
-        smoothing=settings.label_smoothing,
-        towards=torch.softmax(torch.as_tensor(smooth_m, device=device), 0),
-    )
-    weighted = WeightedLoss(plain, dialled.weight) if settings.weighting == "loss" else None
-    shift = torch.as_tensor(dialled.logit_shift, device=device) if dialled.shifts else None
-    factor = None if factor_m is None else torch.as_tensor(factor_m, device=device)
-
-    def loss(logits: Any, label: Any, rows: Ints) -> Any:
-        if factor is not None:
-            logits = logits * factor.to(logits.dtype)
-        if shift is not None:
-            logits = logits + shift.to(logits.dtype)
-        return plain(logits, label) if weighted is None else weighted(logits, label, rows)
-
-    return loss
-
-
 def _make_sampler(dialled: Dialled, settings: TrainSettings) -> Any:
     from unskew.learn.sampler import WeightedSampler
 
@@ -458,7 +424,7 @@ def _make_sampler(dialled: Dialled, settings: TrainSettings) -> Any:
         return None
     # One draw for all processes; each takes its share of every batch.
     return WeightedSampler(
-        dialled.weight, scheme=settings.scheme, seed=settings.seed, num_replicas=1, rank=0
+        dialled.image_weight, scheme=settings.scheme, seed=settings.seed, num_replicas=1, rank=0
     )
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError, did_you_mean
+from unskew.errors import ConfigError, did_you_mean, first_few
 from unskew.learn.presets import TAUS, WAYS, Way
 from unskew.records import Floats, Ints
 from unskew.records.clustered_mean import effective_size
@@ -70,6 +70,8 @@ class WayChoice:
     ess : effective number of units that judged.
     power : to which the weights are taken before: 1; less where weights are worth too few images
         for what they bring; 0: they are equal.
+    labels : of images with any number of labels, the choice for each; "auto" and None above where
+        they differ.
     """
 
     way: Way
@@ -79,6 +81,7 @@ class WayChoice:
     score: float | None = None
     ess: float | None = None
     power: float = 1.0
+    labels: Mapping[str, WayChoice] = field(default_factory=dict)
 
     @property
     def tau(self) -> float:
@@ -91,15 +94,56 @@ class WayChoice:
         own = [row.score for row in self.scores if row.way == self.way]
         return own[0] - self.score if own and self.score is not None else 0.0
 
+    def without_labels(self) -> WayChoice:
+        """Return it without the names of labels, which may be withheld."""
+        if not self.labels:
+            return self
+        return replace(self, labels={}, reason=f"each of {len(self.labels)} labels by itself.")
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for a file."""
-        return {**asdict(self), "tau": self.tau, "scores": [asdict(row) for row in self.scores]}
+        values = {**asdict(self), "tau": self.tau, "scores": [asdict(row) for row in self.scores]}
+        by_label = {name: choice.to_dict() for name, choice in self.labels.items()}
+        return values | {"labels": by_label} if by_label else _without_labels(values)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> WayChoice:
         """Read what `to_dict` returned."""
         known = {name: value for name, value in values.items() if name != "tau"}
-        return cls(**{**known, "scores": tuple(WayScore(**row) for row in values["scores"])})
+        known["scores"] = tuple(WayScore(**row) for row in values["scores"])
+        by_label = values.get("labels", {})
+        known["labels"] = {name: cls.from_dict(choice) for name, choice in by_label.items()}
+        return cls(**known)
+
+
+def _without_labels(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name != "labels"}
+
+
+def join_choices(choices: Mapping[str, WayChoice]) -> WayChoice:
+    """Return the choices for several labels as one: what they have in common, and how many.
+
+    Of a single label it is its own.
+    """
+    own = list(choices.values())
+    if len(own) == 1:
+        return replace(own[0], labels=choices)
+    ways = list(dict.fromkeys(choice.way for choice in own))
+    parts = []
+    for way in ways:
+        names = [name for name, choice in choices.items() if choice.way == way]
+        parts.append(f"{way} for {first_few(names, 4) if len(ways) > 1 else 'all'}")
+    scores = [choice.score for choice in own if choice.score is not None]
+    sizes = [choice.ess for choice in own if choice.ess is not None]
+    ridges = {choice.ridge for choice in own}
+    return WayChoice(
+        ways[0] if len(ways) == 1 else "auto",
+        ridges.pop() if len(ridges) == 1 else None,
+        f"each of {len(own)} labels by itself: {'; '.join(parts)}.",
+        score=float(np.mean(scores)) if len(scores) == len(own) else None,
+        ess=min(sizes) if len(sizes) == len(own) else None,
+        labels=choices,
+    )
 
 
 def check_way(way: Any, allowed: Sequence[str] = WAYS, *, why: str = "") -> Way:

@@ -49,6 +49,18 @@ def holds_lists(column: pd.Series[Any]) -> bool:
     )
 
 
+# Before the name of a label: a column of 0, 1, and NaN where that is unknown.
+INDICATOR = "label="
+
+
+def by_value(level: str) -> tuple[bool, float, str]:
+    """Return a key that sorts levels: numbers by their size, then texts."""
+    try:
+        return False, float(level), level
+    except ValueError:
+        return True, 0.0, level
+
+
 def codes_or_alone(column: pd.Series[Any]) -> Ints:
     """(n,) the same number for equal entries; a missing entry has a number of its own."""
     import pandas as pd
@@ -78,7 +90,7 @@ def text_levels(column: pd.Series[Any], name: str) -> tuple[list[str], Ints]:
             raise DataError(
                 f"{name} holds lists, so an image has several levels at once instead of one. "
                 "Calibrate weights to the shares of single labels "
-                "(unskew.sources.roles.label_indicators, unskew.calibrate_weights), or join them "
+                "(unskew.label_indicators, unskew.calibrate_weights), or join them "
                 'into one level (of COCO files: several = "join").',
                 column=name,
             ) from error

@@ -213,7 +213,7 @@ class Pool:
         """Read the images that a table lists (CSV, TSV, JSONL, Parquet, COCO); or ``{name: table}``
 
         The settings are columns (source, label, id, group, split, path, design_weight), root,
-        images, allow_outside, label_separator, delimiter; see
+        images, allow_outside, label_separator, labels, delimiter; see
         `unskew.sources.manifest.read_manifest`.
         """
         from unskew.sources.readers import read_named

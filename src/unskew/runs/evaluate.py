@@ -17,6 +17,7 @@ from unskew.files.checksums import check_files
 from unskew.files.fingerprints import find_versions, fingerprint_file
 from unskew.files.plain_json import write_json
 from unskew.files.reading import damage_named, parquet_columns, read_parquet, read_text
+from unskew.records.levels import INDICATOR
 from unskew.records.target import THE_TARGET
 from unskew.runs.output import (
     CONFIGURATION,
@@ -208,16 +209,18 @@ def check_place(folder: str | PathLike[str], overwrite: bool) -> None:
 def read_attributes(features: Path, by: Sequence[str], table: pd.DataFrame) -> pd.DataFrame | None:
     """Read the requested columns of features.parquet only, because embeddings are large.
 
-    ``content``, which tells copies of one image, is read wherever it is known. Where one
-    of the requested does not exist, read all columns: the error message lists them.
+    ``content``, which tells copies of one image, and ``label=<name>``, whose gaps are unknown
+    labels, are read wherever they are known. Where one of the requested does not exist, read all
+    columns: the error message lists them.
     """
     if not features.is_file():
         return None
     stored = set(parquet_columns(features))
-    if not by and "content" not in stored:
+    always = ["content", *(name for name in stored if name.startswith(INDICATOR))]
+    if not by and not stored & {*always}:
         return None
     columns = [part for name in by for part in ([name] if name in stored else name.split("*"))]
-    wanted = [name for name in dict.fromkeys([*columns, "content"]) if name in stored - {"id"}]
+    wanted = [name for name in dict.fromkeys([*columns, *always]) if name in stored - {"id"}]
     known = all(name in stored or name in table.columns for name in columns)
     return read_parquet(features, ["id", *wanted] if known else None)
 

@@ -17,6 +17,7 @@ from unskew.files.checksums import check_files
 from unskew.files.plain_json import json_value, write_json
 from unskew.files.reading import damage_named, read_json, read_text
 from unskew.files.user_code import import_reference
+from unskew.records.levels import INDICATOR, level_text
 from unskew.report.files import write_summary
 from unskew.report.page.html import render_page
 from unskew.report.summary.forecast_panel import show_forecast
@@ -132,7 +133,7 @@ def probe_features(inputs: Inputs) -> list[str]:
     gaps = {
         name: int(frame[name].isna().sum())
         for name in inputs.pool.attributes
-        if frame[name].dtype.kind in "fiu"
+        if frame[name].dtype.kind in "fiu" and not name.startswith(INDICATOR)
     }
     names = [feature["name"] if isinstance(feature, dict) else feature for feature in features]
     names = [name.rpartition(":")[2] for name in names]
@@ -196,10 +197,10 @@ def forecast_record(
         origin = private_provenance(origin, inputs.pool)
     frame = images_to_train_on(inputs.pool).frame
     unit = frame["group" if "group" in frame.columns else "id"]
-    size = {
-        str(name): int(count)
-        for name, count in unit.groupby(frame["label"].astype(str)).nunique().items()
-    }
+    # An image with several labels counts for each.
+    labels = frame["label"] if forecast.labels is None else frame["label"].explode()
+    units = unit.loc[labels.index].groupby(labels.map(level_text).to_numpy()).nunique()
+    size = {str(name): int(count) for name, count in units.items()}
     record: dict[str, Any] = json_value(
         {
             **forecast.to_dict(),

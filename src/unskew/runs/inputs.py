@@ -20,8 +20,8 @@ from unskew.records import Pool, Target
 from unskew.records.pool_table import name_design_weight
 from unskew.represent.feature_cache import hash_images
 from unskew.represent.pool_features import represent_images
+from unskew.sources.label_sets import label_indicators
 from unskew.sources.readers import read_sample, read_sources
-from unskew.sources.roles import label_indicators
 from unskew.splits.assignment import check_copies_of_splits, check_groups_of_splits, join_splits
 
 log = logging.getLogger(__name__)

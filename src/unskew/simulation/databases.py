@@ -16,7 +16,7 @@ import numpy as np
 
 from unskew.errors import ConfigError, DataError, first_few, wrong_option
 from unskew.records import Floats, Ints, Pool
-from unskew.records.levels import holds_lists, level_text
+from unskew.records.levels import by_value, holds_lists, level_text
 from unskew.scenarios import Scenario, acquisition, censored, geometric_sizes, overlapping_classes
 
 if TYPE_CHECKING:
@@ -304,17 +304,9 @@ def _labels(population: Pool) -> tuple[list[str], Ints]:
             count=int(column.isna().sum()),
         )
     text_n = [level_text(value) for value in column.tolist()]
-    levels = sorted(set(text_n), key=_by_value)
+    levels = sorted(set(text_n), key=by_value)
     code = {level: number for number, level in enumerate(levels)}
     return levels, np.array([code[text] for text in text_n], dtype=np.int64)
-
-
-def _by_value(level: str) -> tuple[int, float, str]:
-    """Sort key: numbers by value, before names."""
-    try:
-        return 0, float(level), level
-    except ValueError:
-        return 1, 0.0, level
 
 
 def _counts(levels: Sequence[str], code_n: Ints) -> dict[str, int]:

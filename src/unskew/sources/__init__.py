@@ -16,13 +16,14 @@
 - ``folder``: folders of images, classes in subfolders, with the table next to the images.
 - ``huggingface``: Hugging Face datasets: an object, a folder, or a name; images stay encoded
   until needed.
+- ``label_sets``: images with any number of labels: a list for each, or columns of 0 and 1 with
+  gaps.
 - ``manifest``: a table that lists the images: the path of each, and what is known of it.
 - ``pickled_arrays``: pickles that hold plain values and NumPy arrays, read without running
   anything of theirs.
 - ``pixels``: any image in memory -> encoded bytes, or 8-bit numbers (height, width[, 1, 3 or 4]).
 - ``readers``: the readers of image databases: by kind, and by the `[sources]` part of a
   configuration.
-- ``roles``: which columns are source, label and group; ids that stay the same; images with
-  several labels.
+- ``roles``: which columns are source, label and group; ids that stay the same.
 - ``tables``: tables in files (CSV, TSV, JSONL, JSON records, Parquet), read without guessing.
 """

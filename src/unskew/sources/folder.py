@@ -22,9 +22,9 @@ from unskew.sources.files import (
     parents_of,
     shown_path,
 )
+from unskew.sources.label_sets import as_label_lists, labels_from_columns, only_labels
 from unskew.sources.roles import (
     NamePattern,
-    as_label_lists,
     read_rule,
     unique_within,
     with_own_groups,
@@ -176,6 +176,7 @@ def read_folders(
     split: Any = None,
     images: bool = True,
     label_separator: str | None = None,
+    labels: Sequence[str] | None = None,
     base: str | os.PathLike[str] = ".",
 ) -> Pool:
     r"""Read one folder for each source: files are listed, not opened.
@@ -195,6 +196,7 @@ def read_folders(
         classes. Or a column of the metadata, or a regex.
     images : False: the pixels are never needed.
     label_separator : splits labels of a metadata.csv into lists.
+    labels : names of columns of 0 and 1, one for each label; subfolders are no classes then.
     base : the folder that the others start from.
     """
     if not folders or not all(folders) or not hasattr(folders, "items"):
@@ -206,7 +208,11 @@ def read_folders(
         )
     rules = {
         role: read_rule(role, rule)
-        for role, rule in {"label": label, "group": group, "split": split}.items()
+        for role, rule in {
+            "label": only_labels(label, labels),
+            "group": group,
+            "split": split,
+        }.items()
     }
     columns = {
         role: rule
@@ -218,7 +224,7 @@ def read_folders(
         for name, folder in folders.items()
     ]
     _check_different(folders, os.fspath(base))
-    return _pool(parts, rules, os.fspath(base), images, label_separator)
+    return _pool(parts, rules, os.fspath(base), images, label_separator, labels)
 
 
 @dataclass(frozen=True)
@@ -369,12 +375,14 @@ def _pool(
     base: str,
     images: bool,
     label_separator: str | None,
+    labels: Sequence[str] | None,
 ) -> Pool:
     import pandas as pd
 
     frame = pd.concat([part.frame for part in parts], ignore_index=True)
     frame = frame.assign(id=unique_within(frame["id"], frame["source"]))
     frame = as_label_lists(frame, label_separator, "the metadata")
+    frame = labels_from_columns(frame, labels, "the metadata")
     patterns = {role: rule for role, rule in rules.items() if isinstance(rule, NamePattern)}
     frame = with_patterns(frame, patterns, [path for part in parts for path in part.within])
     frame = with_own_groups(frame, "the metadata")

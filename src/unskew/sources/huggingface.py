@@ -13,9 +13,9 @@ from unskew.errors import ConfigError, DataError, ImageError, UnskewError, did_y
 from unskew.records import Pool
 from unskew.records.pool import Images, JoinedImages, RawImage
 from unskew.records.pool_table import pool_of_images
+from unskew.sources.label_sets import as_label_lists
 from unskew.sources.pixels import as_pixels
 from unskew.sources.roles import (
-    as_label_lists,
     no_source,
     only_columns,
     parts_by_source,

@@ -15,9 +15,9 @@ from unskew.errors import ConfigError, DataError, first_few
 from unskew.records import Pool
 from unskew.records.pool_table import pool_of_images
 from unskew.sources.files import FileImages, is_outside, shown_path
+from unskew.sources.label_sets import as_label_lists, labels_from_columns, only_labels
 from unskew.sources.roles import (
     NamePattern,
-    as_label_lists,
     no_source,
     parts_by_source,
     read_rule,
@@ -62,6 +62,7 @@ def read_manifest(
     images: bool = True,
     allow_outside: bool = False,
     label_separator: str | None = None,
+    labels: Sequence[str] | None = None,
     delimiter: str | None = None,
     several: str | None = None,
     base: str | os.PathLike[str] = ".",
@@ -80,6 +81,7 @@ def read_manifest(
     images : False for a table alone, no paths needed.
     allow_outside : paths may lead out of the root; else those images are set aside.
     label_separator : splits the label of a CSV table into a list, for images with several labels.
+    labels : names of columns of 0 and 1, one for each label, empty where it is unknown.
     delimiter : of the fields of a CSV table.
     several : of a COCO file, see `unskew.sources.coco.coco_table`.
     base : the folder that ``manifest`` and ``root`` start from.
@@ -87,7 +89,11 @@ def read_manifest(
     """
     rules = {
         role: read_rule(role, rule)
-        for role, rule in {"label": label, "group": group, "split": split}.items()
+        for role, rule in {
+            "label": only_labels(label, labels),
+            "group": group,
+            "split": split,
+        }.items()
     }
     patterns = {role: rule for role, rule in rules.items() if isinstance(rule, NamePattern)}
     named = {"id": id, "source": source, "path": path} | {
@@ -109,7 +115,7 @@ def read_manifest(
         )
     if images or patterns:
         _check_paths(tables, patterns)
-    return _pool(tables, patterns, os.fspath(base), images, allow_outside)
+    return _pool(tables, patterns, os.fspath(base), images, allow_outside, labels)
 
 
 def _read_one(
@@ -171,6 +177,7 @@ def _pool(
     base: str,
     images: bool,
     allow_outside: bool,
+    labels: Sequence[str] | None,
 ) -> Pool:
     import pandas as pd
 
@@ -182,11 +189,11 @@ def _pool(
         else None
     )
     frame = frame.assign(id=_ids(frame, tables, written))
+    names = f"the table {first_few([repr(listed.user_path) for listed in tables])}"
+    frame = labels_from_columns(frame, labels, names)
     if written is not None:
         frame = with_patterns(frame, patterns, [path.replace("\\", "/") for path in written])
-    frame = with_own_groups(
-        frame, f"the table {first_few([repr(listed.user_path) for listed in tables])}"
-    )
+    frame = with_own_groups(frame, names)
     if not images or written is None:
         return pool_of_images(frame, None)
     roots = [listed.root for listed in tables for _ in listed.table.line_n]

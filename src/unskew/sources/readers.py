@@ -59,7 +59,7 @@ _DECODING = ("tolerance", "max_pixels")
 _ROLES = ("label", "id", "group", "split", "design_weight", "images")
 # The settings of each kind of source.
 SETTINGS: Mapping[str, tuple[str, ...]] = {
-    "folders": (*_ROLES, "label_separator"),
+    "folders": (*_ROLES, "label_separator", "labels"),
     "manifest": (
         *_ROLES,
         "source",
@@ -67,6 +67,7 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
         "root",
         "allow_outside",
         "label_separator",
+        "labels",
         "delimiter",
         "several",
     ),

@@ -85,13 +85,23 @@ class Scores:
             ),
         }
 
+    @property
+    def has_label_sets(self) -> bool:
+        """Tell whether an image may have any number of labels, instead of one class."""
+        return self.evaluation.task == "multi-label"
+
+    @property
+    def metric(self) -> str:
+        """The metric that arms are compared by."""
+        return "label_accuracy" if self.has_label_sets else "accuracy"
+
     def accuracy(self, arm: str) -> MetricValue:
-        """Return the accuracy on all judged images."""
-        return self.evaluations[arm].overall.figures["accuracy"]
+        """Return the accuracy on all judged images; of several labels, its mean over them."""
+        return self.evaluations[arm].overall.figures[self.metric]
 
     def gain(self, arm: str) -> MetricValue | None:
         """Return the accuracy of main − that of another arm."""
-        return (self.gains[arm].overall.difference or {}).get("accuracy")
+        return (self.gains[arm].overall.difference or {}).get(self.metric)
 
     @property
     def judged_on_validation(self) -> bool:
@@ -101,14 +111,15 @@ class Scores:
     def worst(self, arm: str) -> tuple[str, MetricValue] | None:
         """Return the name of a breakdown, and the smallest accuracy of its cells.
 
-        It is that of the last column that was asked for, else of the classes, else of the sources.
+        It is that of the last column that was asked for, else of the classes, else of the sources;
+        of several labels, the smallest AUROC of a label.
         """
         parts = [part for part in self.evaluations[arm].breakdowns if part.worst is not None]
         order = [
             *[part for part in parts if part.column not in ("source", "label", "y")][::-1],
             *parts[::-1],
         ]
-        names = {"y": "class", "label": "class"}
+        names = dict.fromkeys(("y", "label"), "label" if self.has_label_sets else "class")
         for part in order:
             if part.worst is not None:
                 return names.get(part.column, part.column), part.worst
@@ -167,10 +178,17 @@ def judge_arms(
 def prediction_frame(
     ids: Any, truth: Any, classes: Sequence[str], score_nm: Floats
 ) -> pd.DataFrame:
-    """Return id, y, prediction and score_<class>, as `unskew evaluate --predictions` reads them."""
+    """Return id, y, prediction and score_<class>, as `unskew evaluate --predictions` reads them.
+
+    Of several labels, whose truth is (n, M): id, y_<label> and score_<label>.
+    """
     import pandas as pd
 
     frame = pd.DataFrame({"id": list(ids)})
+    if truth is not None and np.ndim(truth) == 2:
+        table = pd.DataFrame(truth, columns=[f"y_{name}" for name in classes])
+        scores = pd.DataFrame(score_nm, columns=[f"score_{name}" for name in classes])
+        return pd.concat([frame, table, scores], axis=1)
     if truth is not None:
         frame["y"] = list(truth)
     frame["prediction"] = np.array(classes, dtype=object)[score_nm.argmax(axis=1)]
@@ -182,10 +200,10 @@ def prediction_frame(
 def held_out_predictions(training: TrainingInputs, score_nm: Floats) -> pd.DataFrame:
     """Return the predictions of the held-out split as a table."""
     rows = training.rows(training.splits.held_out)
-    names = np.array(training.classes, dtype=object)
+    names, label = np.array(training.classes, dtype=object), training.label[rows]
     return prediction_frame(
         training.inputs.pool.frame["id"].to_numpy()[rows],
-        names[training.label[rows]],
+        label if training.has_label_sets else names[label],
         training.classes,
         score_nm,
     )

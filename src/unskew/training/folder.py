@@ -203,6 +203,7 @@ def describe_start(training: TrainingInputs, arms: Sequence[str], out: Path) -> 
             flat_settings(training.inputs.config), training.inputs.config.folder, out
         ),
         "classes": list(training.classes),
+        "has_label_sets": training.has_label_sets,
         "preprocessing": training.preprocessing,
         "fingerprints": {
             **fingerprint_pool(pool),

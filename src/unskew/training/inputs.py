@@ -16,7 +16,7 @@ from unskew.config.run_config import RunConfig, with_settings
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.files.atomic import write_text, written_together
 from unskew.files.spreadsheet_text import guard_table
-from unskew.forecasting.probe_data import fitting_scale, read_classes
+from unskew.forecasting.probe_data import fitting_scale, read_labels
 from unskew.learn.baseline_record import Baseline
 from unskew.learn.baselines import BASELINES, make_baseline
 from unskew.learn.recipes import Recipe
@@ -72,7 +72,8 @@ class TrainingInputs:
         settings that say where the splits are.
     X : (n, size, size, 3) uint8 pixels, or (n, d) float32 features.
     columns : names of the features; empty for pixels.
-    classes, label : the M classes as text, and (n,) the code of every image's class.
+    classes, label : the M classes as text, and (n,) the code of every image's class; or M labels,
+        any number of which an image may have, and (n, M) 1, 0, or NaN: unknown.
     splits : which split is for what.
     split_table : the splits as text of a table, where they were made here; None where the images
         have splits.
@@ -83,10 +84,20 @@ class TrainingInputs:
     X: npt.NDArray[Any] = field(repr=False)
     columns: tuple[str, ...]
     classes: tuple[str, ...]
-    label: Ints = field(repr=False)
+    label: npt.NDArray[Any] = field(repr=False)
     splits: Splits
     split_table: str | None = field(repr=False, default=None)
     split_note: str = ""
+
+    @property
+    def has_label_sets(self) -> bool:
+        """Tell whether an image may have any number of labels, instead of one class."""
+        return self.label.ndim == 2
+
+    @property
+    def noun(self) -> str:
+        """What ``classes`` are called."""
+        return "labels" if self.has_label_sets else "classes"
 
     def rows(self, split: str | None) -> Ints:
         """Return the positions of the images of that split; none for None."""
@@ -117,7 +128,7 @@ def read_training_inputs(
     """
     check_learn(config)
     inputs = read_inputs(config, progress=progress)
-    read_classes(inputs.pool)
+    read_labels(inputs.pool)
     if config.learn.preset == "probe":
         columns = tuple(probe_features(inputs))
         X = inputs.pool.frame[list(columns)].to_numpy(dtype=np.float32)
@@ -128,7 +139,7 @@ def read_training_inputs(
     if "split" not in inputs.pool.frame.columns:
         inputs, note = _with_validation(inputs, out)
         table = guard_table(inputs.pool.frame[["id", "split"]]).to_csv(index=False)
-    classes, label_n = read_classes(inputs.pool)
+    classes, label_n = read_labels(inputs.pool)
     splits = find_splits(inputs.pool)
     training = TrainingInputs(inputs, X, columns, classes, label_n, splits, table, note)
     for name in (splits.validation, splits.test):
@@ -248,6 +259,7 @@ def _for_few_images(n: int, options: Mapping[str, Any]) -> dict[str, Any]:
 DEBIASED, NAIVE, GIVEN = "debiased", "naive", "given"
 ARMS = (DEBIASED, *BASELINES)
 OF_NETWORKS = ("deferred_weighting", "vs_loss")
+OF_CLASSES = ("class_balanced", "logit_adjustment", "classifier_retraining", *OF_NETWORKS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,6 +301,18 @@ def check_arms(names: Sequence[str], *, probe: bool = False) -> tuple[str, ...]:
                 value=name,
             )
     return tuple(dict.fromkeys(names))
+
+
+def check_label_arms(names: Sequence[str]) -> None:
+    """Refuse baselines that move classes, where images have any number of labels."""
+    for name in names:
+        if name in OF_CLASSES:
+            raise ConfigError(
+                f"the arm {name!r} moves the shares of classes, of which an image has one; these "
+                "images have any number of labels. Leave it out.",
+                option="--arm",
+                value=name,
+            )
 
 
 def main_arm(names: Sequence[str]) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from unskew.errors import DataError, first_few
-from unskew.forecasting.probe_data import read_classes
+from unskew.forecasting.probe_data import read_labels
 from unskew.records import Ints, Pool
 from unskew.splits.folds import unit_codes
 
@@ -19,15 +21,16 @@ def teach_every_class(pool: Pool, train: str, held_out: str) -> tuple[Pool, str]
     left to judge a model on, that is an error: each class is then a unit of its own, as where
     labels are persons and groups keep the images of a person together.
     """
-    classes, label_n = read_classes(pool)
+    classes, label_n = read_labels(pool)
     units = unit_codes(pool.frame)
     unit_n = np.arange(len(pool)) if units is None else units
     split_n = pool.frame["split"].to_numpy(dtype=object).copy()
     size_u = np.bincount(unit_n)
     moved = []
     for m, name in enumerate(classes):
-        own = unit_n[label_n == m]
-        if own.size and not (split_n[label_n == m] == train).any():
+        is_own_n = has_class(label_n, m)
+        own = unit_n[is_own_n]
+        if own.size and not (split_n[is_own_n] == train).any():
             split_n[unit_n == own[np.argmin(size_u[own])]] = train
             moved.append(name)
     if not moved:
@@ -42,19 +45,46 @@ def teach_every_class(pool: Pool, train: str, held_out: str) -> tuple[Pool, str]
     return pool.with_columns({"split": split_n}), words
 
 
+def has_class(label: npt.NDArray[Any], m: int) -> npt.NDArray[np.bool_]:
+    """Tell of every image whether it is of class m, or has label m."""
+    return np.asarray(label[:, m] == 1 if label.ndim == 2 else label == m)
+
+
+def untaught_labels(
+    label_nm: npt.NDArray[Any], labels: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Return the labels that no image is known to have, and those that none is known to lack."""
+    pairs = list(zip(labels, label_nm.T, strict=True))
+    never = [name for name, label_n in pairs if not (label_n == 1).any()]
+    return never, [
+        name for name, label_n in pairs if not (label_n == 0).any() and name not in never
+    ]
+
+
 def check_learnable(
     pool: Pool,
     classes: Sequence[str],
-    label_n: Ints,
+    label_n: npt.NDArray[Any],
     train: Ints,
     held_out: Ints,
     names: tuple[str, str],
 ) -> None:
     """Refuse a held-out split without any image of a class that train can teach.
 
+    Of labels, any number of which an image may have, refuse a train that can teach none.
+
     ``train`` and ``held_out`` are the rows that count, ``names`` those of the two splits.
     """
-    if not np.isin(label_n[held_out], label_n[train]).any():
+    if label_n.ndim == 2:
+        never, always = untaught_labels(label_n[train], classes)
+        if len(never) + len(always) == len(classes):
+            raise DataError(
+                f"nothing can be learned: there is no label that some images of {names[0]} with "
+                f"weight have and others lack ({first_few(list(classes))}).",
+                column="label",
+                levels=list(classes),
+            )
+    elif not np.isin(label_n[held_out], label_n[train]).any():
         absent = [classes[m] for m in np.unique(label_n[held_out])]
         raise _nothing_learned(pool, names[1], names[0], absent)
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import cache
+from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from unskew.evaluation.metric_value import MetricValue
@@ -18,7 +18,12 @@ from unskew.report.page.tables import MISSING, show_count, show_number, show_sha
 from unskew.report.summary.privacy import PRIVACY_RULE
 from unskew.training.arm_scores import Scores
 from unskew.training.folder import ARMS_FOLDER
-from unskew.training.result import Preparation, seeds_phrase, uses_of_validation
+from unskew.training.result import (
+    LABEL_METRICS,
+    Preparation,
+    seeds_phrase,
+    uses_of_validation,
+)
 
 if TYPE_CHECKING:
     from unskew.evaluation.predictions import Evaluation
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
     from unskew.report.summary.record import Summary
     from unskew.training.inputs import TrainingInputs
 
+LABELS = tuple(LABEL_METRICS.items())
 _METRICS = {
     "accuracy": ("accuracy", "percent"),
     "balanced_accuracy": ("balanced accuracy", "percent"),
@@ -35,6 +41,11 @@ _METRICS = {
     "specificity": ("specificity", "percent"),
     "calibration_error": ("calibration error", "percent"),
     "auroc": ("AUROC", "decimal"),
+    "label_accuracy": ("accuracy, mean of the labels", "percent"),
+    "subset_accuracy": ("all labels right", "percent"),
+    **{f"macro_{name}": (f"{words}, mean of the labels", "decimal") for name, words in LABELS},
+    **{f"micro_{name}": (f"{words}, labels pooled", "decimal") for name, words in LABELS},
+    "worst_label": ("worst label's AUROC", "decimal"),
     "log_loss": ("log-loss", "decimal"),
 }
 _MOST_ROWS, _MOST_CLASSES, _MOST_COLUMNS = 50, 40, 12
@@ -128,7 +139,7 @@ def render_card(facts: CardFacts, scores: Scores) -> str:
 
     evaluation = scores.evaluations[scores.main]
     card: str = _template().render(
-        facts=facts,
+        facts=replace(facts, choice=scores.choices.get(scores.main, facts.choice)),
         summary=facts.summary,
         scores=scores,
         evaluation=evaluation,
@@ -136,11 +147,13 @@ def render_card(facts: CardFacts, scores: Scores) -> str:
         worst=scores.worst(scores.main),
         level=f"{100 * evaluation.level:g}% interval",
         metrics=_METRICS,
+        label_metrics=LABEL_METRICS,
+        kind="decimal" if scores.has_label_sets else "percent",
         unknown=MetricValue(None),
         uses=uses_of_validation(facts.epochs, facts.calibrated),
         any_few=any(cell.few for part in evaluation.breakdowns for cell in part.cells),
         seeds=seeds_phrase(scores.seeds) if len(scores.seeds) > 1 else "",
-        difference=_difference_in_cell,
+        difference=partial(_difference_in_cell, scores.metric),
         most_rows=_MOST_ROWS,
         most_classes=_MOST_CLASSES,
         privacy_rule=PRIVACY_RULE,
@@ -149,11 +162,11 @@ def render_card(facts: CardFacts, scores: Scores) -> str:
     return card.rstrip() + "\n"
 
 
-def _difference_in_cell(pair: Evaluation, column: str, name: str) -> MetricValue:
+def _difference_in_cell(metric: str, pair: Evaluation, column: str, name: str) -> MetricValue:
     """Return the difference of two models' accuracies in one cell."""
     cells = [cell for part in pair.breakdowns if part.column == column for cell in part.cells]
     differences = [cell.difference or {} for cell in cells if cell.name == name]
-    return differences[0].get("accuracy", MetricValue(None)) if differences else MetricValue(None)
+    return differences[0].get(metric, MetricValue(None)) if differences else MetricValue(None)
 
 
 @cache

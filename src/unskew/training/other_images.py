@@ -19,7 +19,7 @@ from unskew.files.atomic import written_whole
 from unskew.files.checksums import check_files
 from unskew.files.fingerprints import find_versions, fingerprint_pool
 from unskew.files.reading import parquet_columns, read_parquet
-from unskew.forecasting.probe_data import read_classes
+from unskew.forecasting.probe_data import read_classes, read_label_sets
 from unskew.records import Floats, Pool
 from unskew.records.arrays import Randomness
 from unskew.records.levels import level_text
@@ -95,11 +95,11 @@ def evaluate_images(
     config = _settings(out)
     used = ("learn",) if record["preprocessing"].get("kind") == "images" else ("learn", "represent")
     refuse_code(resolved(config), allow_code, [out, config.folder], used)
-    pool = read_sources(find_sources(places, Path()), Path())
-    _check_labels(pool, record["classes"])
+    has_sets = bool(record.get("has_label_sets"))
+    pool = read_sources(_find_labelled(places, config, has_sets), Path())
+    _check_labels(pool, record["classes"], has_sets)
     pool, X = _prepared(pool, record["preprocessing"], out, config, jobs, progress)
-    classes, label_n = read_classes(pool, least=1)
-    truth = np.array(classes, dtype=object)[label_n]
+    truth, shown = _read_truth(pool, record["classes"], has_sets)
     ids, seeds = pool.frame["id"].tolist(), recorded_seeds(record)
     predictions: dict[str, list[Any]] = {
         name: [
@@ -118,7 +118,7 @@ def evaluate_images(
     source = pool.frame["source"].astype(str)
     private, bins = run_rules(out)
     scores = judge_arms(
-        pool.frame[roles].assign(label=truth, source=source, sample_weight=1.0),
+        pool.frame[roles].assign(label=shown, source=source, sample_weight=1.0),
         predictions,
         names[0],
         seeds=seeds,
@@ -128,7 +128,7 @@ def evaluate_images(
         positive=positive,
         replicates=replicates,
         rng=rng,
-        regression=False,
+        regression=None if has_sets else False,
         private=private,
     )
     return _with_origin(scores, out, record, names, pool)
@@ -220,12 +220,45 @@ def _save(frame: Any, save: Path) -> None:
         frame.to_csv(temporary, index=False)
 
 
-def _check_labels(pool: Pool, classes: Sequence[str]) -> None:
+def _find_labelled(places: Sequence[Path], config: RunConfig, has_sets: bool) -> dict[str, Any]:
+    """Find the sources; several labels are written as in those of the run."""
+    settings, own = find_sources(places, Path()), config.sources
+    if has_sets and ("manifest" in settings or "folders" in settings):
+        written = {"labels": own.labels, "label_separator": own.label_separator}
+        settings |= {name: value for name, value in written.items() if value is not None}
+        if own.labels is not None:
+            settings.pop("label", None)
+    return settings
+
+
+def _read_truth(
+    pool: Pool, classes: Sequence[str], has_sets: bool
+) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+    """Return the truth for predictions, and for the table of images: a class, or labels of each."""
+    if not has_sets:
+        names, label_n = read_classes(pool, least=1)
+        truth_n = np.array(names, dtype=object)[label_n]
+        return truth_n, truth_n
+    names, own_nm = read_label_sets(pool, varying=False)
+    truth_nm = np.zeros((len(pool), len(classes)))
+    truth_nm[:, [list(classes).index(name) for name in names]] = own_nm
+    lists = np.empty(len(pool), dtype=object)
+    lists[:] = [[classes[m] for m in np.flatnonzero(row_m == 1).tolist()] for row_m in truth_nm]
+    return truth_nm, lists
+
+
+def _check_labels(pool: Pool, classes: Sequence[str], has_sets: bool) -> None:
     """Refuse labels that are no class of the run, before any image is opened."""
-    labels, label_n = read_classes(pool, least=1)
+    if has_sets:
+        labels, present_nm = read_label_sets(pool, varying=False)
+        with_label = [np.flatnonzero(present_nm[:, m] == 1) for m in range(len(labels))]
+    else:
+        labels, label_n = read_classes(pool, least=1)
+        with_label = [np.flatnonzero(label_n == m) for m in range(len(labels))]
     unknown = [name for name in labels if name not in classes]
     if unknown:
-        count = int(np.isin(label_n, [labels.index(name) for name in unknown]).sum())
+        rows = [own for name, own in zip(labels, with_label, strict=True) if name in unknown]
+        count = int(np.unique(np.concatenate(rows)).size)
         raise DataError(
             f"{count} of {len(pool)} images have labels that are no class of the run: "
             f"{first_few(unknown)}. Its classes are "
@@ -314,7 +347,13 @@ def _with_origin(
             f"{seen:,} of these images are exact copies of images of the run, which flatters the "
             "model if it was trained on them."
         )
-    unlearned = pool.frame["label"].map(level_text).isin(record.get("unlearned", [])).sum()
+    lost = record.get("unlearned", [])
+    if record.get("has_label_sets"):
+        words = f"The model could not learn {first_few(lost)}: train has no image with, or without."
+        notes += [words] * bool(lost)
+        unlearned = 0
+    else:
+        unlearned = pool.frame["label"].map(level_text).isin(lost).sum()
     if unlearned:
         notes.append(
             f"{unlearned:,} of {len(pool):,} images are of classes that train had no image of, and "

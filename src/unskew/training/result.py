@@ -18,8 +18,10 @@ from unskew.runs.output import PAGE
 from unskew.training.arm_scores import Scores
 from unskew.training.folder import CARD
 from unskew.training.inputs import GIVEN, SPLITS, TrainingArm, TrainingInputs, worth_of
+from unskew.training.learnable import untaught_labels
 
 if TYPE_CHECKING:
+    from unskew.evaluation.predictions import Evaluation
     from unskew.learn.presets import TrainSettings
     from unskew.runs.pipeline import Run
 
@@ -69,7 +71,7 @@ class Preparation:
         kind = f"{len(training.columns)} features" if training.columns else "pixels"
         return (
             f"{len(training.label):,} images of {len(training.inputs.pool.names)} sources, "
-            f"{len(training.classes)} classes, as {kind}; {counts}{made}."
+            f"{len(training.classes)} {training.noun}, as {kind}; {counts}{made}."
         )
 
     def _effective_images(self) -> str:
@@ -107,6 +109,8 @@ class Preparation:
     def unlearned(self) -> list[str]:
         """Name the classes of which train has no image, or images of weight 0 only."""
         training, arm, train = self.training, self.arms[0], self.training.splits.train
+        if training.has_label_sets:
+            return []
         rows, n_classes = training.rows(train), len(training.classes)
         count_m = np.bincount(training.label[rows], minlength=n_classes)
         mass_m = np.bincount(training.label[rows], weights=arm.weight[rows], minlength=n_classes)
@@ -130,6 +134,8 @@ class Preparation:
         training, splits = self.training, self.training.splits
         train, judged = training.rows(splits.train), training.rows(splits.held_out)
         taught = train[self.arms[0].weight[train] > 0]
+        if training.has_label_sets:
+            return self._unlearnable_labels(training.label[taught])
         lost = ~np.isin(training.label[judged], training.label[taught])
         if not lost.any():
             return []
@@ -145,6 +151,19 @@ class Preparation:
             f"that the model cannot learn from {splits.train}"
             f"{': ' if names else ''}{first_few(names) if names else ''}. They count as wrong in "
             "every figure."
+        ]
+
+    def _unlearnable_labels(self, label_nm: Any) -> list[str]:
+        """Name the labels that no image of train with weight has, or none lacks."""
+        train, classes = self.training.splits.train, self.training.classes
+        private = self.training.inputs.config.report.privacy == "aggregate"
+        never, always = untaught_labels(label_nm, classes)
+        return [
+            f"No image of {train} with weight is known to {verb} "
+            f"{f'{len(names)} labels' if private else first_few(names)}: what cannot be learned is "
+            f"{often} predicted."
+            for names, verb, often in ((never, "have", "never"), (always, "lack", "always"))
+            if names
         ]
 
 
@@ -192,9 +211,18 @@ class TrainingResult:
         scores, main = self.scores, self.scores.main
         evaluation, worst = scores.evaluation, scores.worst(main)
         where = "a part of the target" if scores.part_only else "the target"
+        what, figures = "Accuracy", evaluation.overall.figures
+        if scores.has_label_sets:
+            what = f"Accuracy, the mean of {len(evaluation.classes)} labels,"
         lines = [
-            f"Accuracy on {where}: {show_figure(scores.accuracy(main))}, from "
+            f"{what} on {where}: {show_figure(scores.accuracy(main))}, from "
             f"{evaluation.coverage.judged:,} held-out images ({evaluation.split})."
+        ]
+        lines += [
+            f"{words.capitalize() if words != 'AUROC' else words}, the mean of the labels: "
+            f"{show_figure(figures[f'macro_{name}'], decimal=True)}."
+            for name, words in LABEL_METRICS.items()
+            if f"macro_{name}" in figures
         ]
         lines += _training_noise(scores)
         if scores.part_only:
@@ -203,11 +231,13 @@ class TrainingResult:
         if worst is not None:
             name, figure = worst
             few = " (few effective images: hardly known)" if figure.few else ""
-            lines.append(f"Worst {name}: {figure.where}, {show_figure(figure)}{few}.")
-        if "calibration_error" in evaluation.overall.figures:
-            error = evaluation.overall.figures["calibration_error"]
-            lines.append(f"Calibration error: {show_figure(error)}.")
-        return lines
+            shown = show_figure(figure, decimal=scores.has_label_sets)
+            auroc = "AUROC " * scores.has_label_sets
+            lines.append(f"Worst {name}: {figure.where}, {auroc}{shown}{few}.")
+        if "calibration_error" in figures:
+            mean = ", the mean of the labels" * scores.has_label_sets
+            lines.append(f"Calibration error{mean}: {show_figure(figures['calibration_error'])}.")
+        return lines + (label_lines(evaluation) if scores.has_label_sets else [])
 
     def _comparisons(self) -> list[str]:
         gaps = {name: self.scores.gain(name) for name in self.scores.gains}
@@ -244,7 +274,8 @@ def show_training(scores: Scores) -> TrainingPanel:
 
     def arm_row(name: str) -> TrainedArm:
         figures = scores.evaluations[name].overall.figures
-        accuracy, worst = scores.accuracy(name), figures.get("worst_class", MetricValue(None))
+        which = "worst_label" if scores.has_label_sets else "worst_class"
+        accuracy, worst = scores.accuracy(name), figures.get(which, MetricValue(None))
         gap = (scores.gain(name) if name in scores.gains else None) or MetricValue(None)
         return TrainedArm(
             name=name,
@@ -267,6 +298,7 @@ def show_training(scores: Scores) -> TrainingPanel:
         seeds=scores.seeds,
         arms=tuple(arm_row(name) for name in scores.evaluations),
         sentences=(*_training_noise(scores), *filter(None, [scores.part_only]), *scores.remarks),
+        labels=len(evaluation.classes) if scores.has_label_sets else None,
     )
 
 
@@ -289,10 +321,42 @@ def uses_of_validation(epochs: int, calibrated: bool) -> str:
     return " and ".join(uses)
 
 
-def show_figure(figure: MetricValue, *, points: bool = False) -> str:
-    """Return ``84.1 % (83.0 to 85.2)``, or a difference in points."""
+# What a label is judged by, besides its accuracy and calibration.
+LABEL_METRICS = {"auroc": "AUROC", "average_precision": "average precision", "f1": "F1"}
+_MOST_LABELS = 20
+
+
+def label_lines(evaluation: Evaluation) -> list[str]:
+    """Return one line for every label of an evaluation, of few labels."""
+    cells = evaluation.breakdown(evaluation.truth).cells
+    lines = []
+    for cell in cells[:_MOST_LABELS]:
+        figures = {name: cell.figures.get(name, MetricValue(None)) for name in _OF_ONE_LABEL}
+        shown = ", ".join(
+            f"{words} {show_figure(figures[name], decimal=name in LABEL_METRICS)}"
+            for name, words in _OF_ONE_LABEL.items()
+            if figures[name].value is not None
+        )
+        few = " (few effective images: hardly known)" if cell.few else ""
+        lines.append(f"  {cell.name}: {shown}{few}.")
+    more = len(cells) - _MOST_LABELS
+    return [*lines, *([f"  … and {more} more labels in metrics.json."] if more > 0 else [])]
+
+
+_OF_ONE_LABEL = {
+    **LABEL_METRICS,
+    "label_accuracy": "accuracy",
+    "calibration_error": "calibration error",
+}
+
+
+def show_figure(figure: MetricValue, *, points: bool = False, decimal: bool = False) -> str:
+    """Return ``84.1 % (83.0 to 85.2)``, or a difference in points; or decimals."""
     if figure.value is None:
         return "unknown"
+    if decimal:
+        ends = "" if figure.interval is None else " ({:.3f} to {:.3f})".format(*figure.interval)
+        return f"{figure.value:.3f}{ends}"
     value = f"{100 * figure.value:+.1f} points" if points else f"{100 * figure.value:.1f} %"
     if figure.interval is None:
         return value

@@ -66,6 +66,7 @@ from unskew.training.inputs import (
     TrainingArm,
     TrainingInputs,
     check_arms,
+    check_label_arms,
     gather_training_data,
     main_arm,
     make_arm,
@@ -75,7 +76,7 @@ from unskew.training.inputs import (
     take_training_rows,
     write_split_table,
 )
-from unskew.training.learnable import check_learnable
+from unskew.training.learnable import check_learnable, untaught_labels
 from unskew.training.model_card import gather_facts, render_card
 from unskew.training.result import Preparation, TrainingResult, show_training
 from unskew.weigh.weights_table import join_weights
@@ -156,6 +157,8 @@ def prepare_training(
     before = _read_earlier(out) if resume else None
     with unreadable_listed(out):
         training = read_training_inputs(config, out, progress=progress)
+    if training.has_label_sets:
+        check_label_arms(names)
     settings = settings_for(training)
     find_logger(settings.logger)
     _try_network(settings, training, names)
@@ -201,8 +204,11 @@ def _check_taught(training: TrainingInputs, run: Run, arm: TrainingArm) -> None:
 
 
 def _unlearned(training: TrainingInputs, arm: TrainingArm) -> list[str]:
-    """Name the classes of which train has no image with weight."""
+    """Name the classes of which train has no image with weight, or labels it cannot teach."""
     rows = training.rows(training.splits.train)
+    if training.has_label_sets:
+        label_nm = training.label[rows[arm.weight[rows] > 0]]
+        return [name for names in untaught_labels(label_nm, training.classes) for name in names]
     taught = set(training.label[rows[arm.weight[rows] > 0]].tolist())
     return [name for m, name in enumerate(training.classes) if m not in taught]
 
@@ -326,9 +332,9 @@ def run_training(
         prepared.arms[0].name,
         part_only=prepared.part_only(training.splits.held_out),
         choices={
-            name: trained[0].choice
+            name: choice.without_labels() if prepared.run.summary.privacy != "full" else choice
             for name, trained in models.items()
-            if trained[0].choice is not None
+            if (choice := trained[0].choice) is not None
         },
         remarks=prepared.unlearnable(),
         seeds=prepared.seeds,

@@ -117,7 +117,9 @@ def training_table(panel: TrainingPanel) -> PageTable:
     """List the trained arms: accuracy, worst class, and main − arm, each with its interval."""
     level = f"{100 * panel.level:g}%"
     spread = ("Spread of a training, points",) if len(panel.seeds) > 1 else ()
-    columns = ("Arm", f"Accuracy ({level})", *spread, f"Worst class ({level})")
+    mean = "" if panel.labels is None else f", mean of {panel.labels} labels"
+    worst = "label: 100 × AUROC" if mean else "class"
+    columns = ("Arm", f"Accuracy{mean} ({level})", *spread, f"Worst {worst} ({level})")
     rows = [
         [
             name_cell(arm.name),
@@ -143,10 +145,9 @@ def _interval_cell(
     if value is None:
         return TableCell(MISSING)
     low, high = interval
-    sign = "+" if signed else ""
-    ends = (
-        "" if low is None or high is None else f" ({100 * low:{sign}.1f} to {100 * high:{sign}.1f})"
-    )
+    sign, ends = "+" if signed else "", ""
+    if low is not None and high is not None:
+        ends = f" ({100 * low:{sign}.1f} to {100 * high:{sign}.1f})"
     prefix = "" if name is None else f"{shorten(name, 40)}: "
     return TableCell(f"{prefix}{100 * value:{sign}.1f}{ends}", value)
 

@@ -49,6 +49,11 @@ def show_interval(interval: tuple[Number, Number], *, signed: bool = False) -> s
     return f"{show_points(low, signed=signed)} to {show_points(high, signed=signed)}"
 
 
+def nouns(panel: ForecastPanel) -> tuple[str, str]:
+    """Return what ``classes`` are called, one and several."""
+    return ("class", "classes") if panel.labels is None else ("label", "labels")
+
+
 def plot_arms(panel: ForecastPanel) -> svg.Figure:
     """Draw the accuracy of every arm on the target with its 95% interval."""
     drawing, shown = _draw_arms(
@@ -59,7 +64,8 @@ def plot_arms(panel: ForecastPanel) -> svg.Figure:
         drawing=drawing,
         label=f"Predicted accuracy in points, with 95% intervals: {shown}.",
         table=arm_table(panel),
-        meaning="In points: correct of 100 images of the target, each arm trained on all images. "
+        meaning=("" if panel.labels is None else f"The mean of {panel.labels} labels. ")
+        + "In points: correct of 100 images of the target, each arm trained on all images. "
         "Lines are 95% intervals. Arms share their "
         "images, so intervals may overlap although the gain is certain: see the gain.",
         keys=_keys(panel),
@@ -136,16 +142,16 @@ def plot_classes(panel: ForecastPanel) -> svg.Figure | None:
         )
         for row in ordered
     ]
-    worst = ordered[0]
+    worst, (one, many) = ordered[0], nouns(panel)
     return svg.Figure(
-        title="Class by class",
+        title=f"{one.capitalize()} by {one}",
         drawing=svg.draw_rows(rows, scale),
-        label=f"Predicted accuracy within {len(ordered)} classes, naive and debiased. Worst under "
+        label=f"Predicted accuracy of {len(ordered)} {many}, naive and debiased. Worst under "
         f"naive: {tables.shorten(worst.label, 40)}, "
         f"{' then '.join(map(_whole, worst.accuracy[:2]))} points.",
         table=class_table(panel, ordered),
-        meaning="Classes that a model trained on all images alike gets wrong most are on top. A "
-        "rare class rests on few images: the table has the errors.",
+        meaning=f"{many.capitalize()} that a model trained on all images alike gets wrong most are "
+        f"on top. A rare {one} rests on few images: the table has the errors.",
         keys=(svg.Key("pool", "naive"), svg.Key("debiased", "debiased")),
         wide=len(ordered) > 16,
     )
@@ -165,7 +171,7 @@ def arm_table(panel: ForecastPanel) -> tables.PageTable:
         ("Gain over naive", _gain_cell),
         ("95% interval of the gain", _gain_interval_cell),
         (
-            tables.words("Worst class"),
+            tables.words(f"Worst {nouns(panel)[0]}"),
             lambda arm: tables.name_cell(
                 tables.MISSING if arm.worst_class is None else arm.worst_class, 60
             ),
@@ -187,7 +193,7 @@ def arm_table(panel: ForecastPanel) -> tables.PageTable:
 def class_table(panel: ForecastPanel, classes: Sequence[ForecastClass]) -> tables.PageTable:
     """Tabulate the accuracy in every class under every arm."""
     columns = [
-        "Class",
+        nouns(panel)[0].capitalize(),
         *(arm.name for arm in panel.arms),
         "Share of the target",
         "Effective images",
@@ -205,10 +211,12 @@ def class_table(panel: ForecastPanel, classes: Sequence[ForecastClass]) -> table
         for row in classes
     )
     note = (
-        "Points, ± one standard error given the weights. Effective images: what the class's "
-        "images are worth, groups and copies as one."
+        "Points, ± one standard error given the weights. Effective images: what the images of the "
+        f"{nouns(panel)[0]} are worth, groups and copies as one."
     )
-    return tables.table("Predicted accuracy by class", columns, rows, note=note).without_empty()
+    return tables.table(
+        f"Predicted accuracy by {nouns(panel)[0]}", columns, rows, note=note
+    ).without_empty()
 
 
 def worst_text(panel: ForecastPanel) -> str:

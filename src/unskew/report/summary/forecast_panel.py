@@ -68,6 +68,7 @@ def show_forecast(record: Mapping[str, Any], privacy: Privacy = "full") -> Forec
             asked=tuple(map(str, record["asked"])),
             learner_reference=record["learner_reference"],
             asked_way=record["asked_way"],
+            labels=record.get("labels"),
         )
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise DataError(

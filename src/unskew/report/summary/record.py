@@ -397,6 +397,7 @@ class ForecastPanel:
     asked: tuple[str, ...]  # arms as they were asked for, perhaps "all"
     learner_reference: str | None  # module:name, where it is not the linear probe
     asked_way: str | None  # where it is not that of the settings
+    labels: int | None = None  # of images with any number of labels, whose means accuracies are
 
 
 @dataclass(frozen=True, repr=False)

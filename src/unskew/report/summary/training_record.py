@@ -29,7 +29,8 @@ class TrainedArm:
 class TrainingPanel:
     """What `unskew train` trained and how good it is, as `metrics.json` has it; main comes first.
 
-    ``sentences``: what to know about the figures.
+    ``sentences``: what to know about the figures. ``labels``: how many labels an image may have;
+    accuracies are means over them, and the worst one has the smallest AUROC. None: it has a class.
     """
 
     main: str
@@ -39,3 +40,4 @@ class TrainingPanel:
     seeds: tuple[int, ...]
     arms: tuple[TrainedArm, ...]
     sentences: tuple[str, ...]
+    labels: int | None = None

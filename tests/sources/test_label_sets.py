@@ -10,8 +10,8 @@ import unskew
 from raising import refused
 from sources.image_files import put, table
 from unskew import ConfigError, DataError, Pool
+from unskew.sources.label_sets import label_indicators, label_matrix
 from unskew.sources.readers import read_sources
-from unskew.sources.roles import label_indicators
 
 
 def several(tmp_path):
@@ -81,3 +81,58 @@ def test_indicators_need_labels():
         0,
         1,
     ]
+
+
+def columns(tmp_path, text, **settings):
+    table(tmp_path, text)
+    settings = {"manifest": "m.csv", "labels": ["cat", "dog"], "images": False} | settings
+    return read_sources(settings, tmp_path)
+
+
+def test_columns_of_0_and_1_are_labels_and_gaps_are_unknown(tmp_path, caplog):
+    pool = columns(
+        tmp_path, "id,source,cat,dog\na,n,1,0\nb,n,1,1\nc,s,0,\nd,s,,\ne,n,0,0\n", label=None
+    )
+    assert pool.frame["label"].tolist() == [["cat"], ["cat", "dog"], [], None, []]
+    labels, present = label_matrix(pool)
+    nan = np.nan
+    assert labels == ("cat", "dog")
+    assert np.array_equal(present, [[1, 0], [1, 1], [0, nan], [nan, nan], [0, 0]], equal_nan=True)
+    # The gaps are said, and of which source all are.
+    assert "cat (1)" in caplog.text
+    assert "dog (2, all of s)" in caplog.text
+    known = label_indicators(pool.take(np.array([0, 1, 2, 4])))
+    assert np.array_equal(known.frame["label=dog"], [0, 1, nan, 0], equal_nan=True)
+
+
+def test_labels_of_a_source_without_the_column_are_unknown(tmp_path):
+    (tmp_path / "n.csv").write_text("id,cat,dog\na,1,0\nb,0,1\n")
+    (tmp_path / "s.csv").write_text("id,cat\nc,1\n")
+    tables = {"n": "n.csv", "s": "s.csv"}
+    pool = read_sources({"manifest": tables, "labels": ["cat", "dog"], "images": False}, tmp_path)
+    assert np.isnan(label_matrix(pool)[1][2, 1])
+
+
+@pytest.mark.parametrize("value", ["-1", "2", "cat|dog"])
+def test_other_values_of_a_label_are_refused(tmp_path, value):
+    with refused(DataError, column="dog", id="b", value=value):
+        columns(tmp_path, f"id,source,cat,dog\na,n,1,0\nb,n,1,{value}\n")
+
+
+def test_wrong_names_of_labels_are_refused(tmp_path):
+    text = "id,source,cat,dgo\na,n,1,0\n"
+    with refused(DataError, column="dog") as caught:
+        columns(tmp_path, text)
+    assert "'dgo'" in str(caught.value)
+    with refused(ConfigError, option="labels"):
+        columns(tmp_path, text, labels=["cat", "cat"])
+    with refused(ConfigError, option="labels"):
+        columns(tmp_path, text, labels=["cat"], label="dgo")
+
+
+def test_a_missing_list_is_unknown_and_an_empty_one_is_none(tmp_path):
+    rows = [{"id": "a", "source": "n", "label": label} for label in (["cat"], [], None)]
+    text = "".join(json.dumps(row | {"id": at}) + "\n" for at, row in enumerate(rows))
+    (tmp_path / "m.jsonl").write_text(text)
+    pool = read_sources({"manifest": "m.jsonl", "images": False}, tmp_path)
+    assert np.array_equal(label_matrix(pool)[1][:, 0], [1, 0, np.nan], equal_nan=True)
