@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from unskew.learn.logit_calibration import (
+    LogitCalibration,
     choose_calibration,
     fit_logit_calibration,
+    follow_curve,
     held_out_losses,
 )
 
@@ -99,3 +101,25 @@ def test_held_out_losses_know_no_temperature_and_stay_finite() -> None:
     loss_n = held_out_losses(logit_nm, label_n, np.ones(500))
     assert np.isfinite(loss_n).all()
     assert loss_n[label_n == 2].min() > loss_n[label_n != 2].max()
+
+
+def test_confidence_follows_the_learning_curve() -> None:
+    """Models of half of the images are right less often: those of all will be more often."""
+    logit_nm, label_n = _sample(5)
+    weight_n, unit_n = np.ones(label_n.size), np.arange(label_n.size)
+    rng = np.random.default_rng(0)
+    half_nm = np.where(rng.random((label_n.size, 1)) < 0.3, rng.permutation(logit_nm), logit_nm)
+    same, moved = (
+        follow_curve(
+            LogitCalibration(1.0, np.zeros(3)), logit_nm, other_nm, label_n, weight_n, unit_n, 5
+        )
+        for other_nm in (logit_nm, half_nm)
+    )
+    # The logits are true ones: the gap is 0 within its standard error, or nearly.
+    assert same.scale == pytest.approx(1.0, abs=0.06)
+    right, half = ((z_nm.argmax(axis=1) == label_n).mean() for z_nm in (logit_nm, half_nm))
+    proba_nm = np.exp(moved.apply(logit_nm))
+    confidence = (proba_nm.max(axis=1) / proba_nm.sum(axis=1)).mean()
+    # Wrong logits are as sure of themselves, so that the gap is that of the accuracies.
+    assert confidence == pytest.approx(right + (right - half) / 3, abs=0.01)
+    assert confidence > right + 0.02

@@ -66,6 +66,24 @@ def test_the_tuned_probe_is_right_and_calibrated_on_the_target() -> None:
     assert {row.way for row in tuned.choice.scores} == {"weights", "half", "logit"}
 
 
+def test_confidence_is_that_of_a_model_of_all_images() -> None:
+    """Classes of five images, which the models that are judged learn from four of."""
+    rng = np.random.default_rng(0)
+    centre_md = rng.normal(size=(40, 16))
+    label_n, truth_n = np.repeat(np.arange(40), [40] * 20 + [4] * 20), rng.integers(0, 40, 4000)
+    X_nd, test_nd = (
+        (centre_md[y] + 0.85 * rng.normal(size=(y.size, 16))).astype(np.float32)
+        for y in (label_n, truth_n)
+    )
+    tuned = tune_probe(
+        X_nd, label_n, _to_equal_shares(label_n), 40, taus=[0.5], ridges=[0.03], tol=1e-3
+    )
+    logit_nm = tuned.probe.logits(test_nd)
+    proba_nm = np.exp(logit_nm - logit_nm.max(axis=1, keepdims=True))
+    confidence_n = proba_nm.max(axis=1) / proba_nm.sum(axis=1)
+    assert confidence_n.mean() == pytest.approx((logit_nm.argmax(1) == truth_n).mean(), abs=0.025)
+
+
 def test_units_stay_on_one_side() -> None:
     """Labels that are noise, known to every copy: only folds that keep copies together see it."""
     rng = np.random.default_rng(4)

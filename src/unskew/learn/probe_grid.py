@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.learn.dial import Dialled, turn_dial
+from unskew.learn.dial import Dialled, keep_class_shares, turn_dial
 from unskew.learn.logit_calibration import (
     LogitCalibration,
     choose_calibration,
+    follow_curve,
     held_out_losses,
 )
 from unskew.learn.presets import TAUS
@@ -79,15 +80,16 @@ def cross_fit_logits(
 ) -> npt.NDArray[np.float32]:
     """Return the (R, n, M) logits of every image by the probe of the other folds, for each ridge.
 
-    Strong penalties first: each fit starts where the last one of the same fold ended. A fold whose
-    other images have no weight gets logits of 0.
+    Classes have the same shares in all of them (`keep_class_shares`). Strong penalties first: each
+    fit starts where the last one of the same fold ended. A fold whose other images have no weight
+    gets logits of 0.
     """
     logit_rnm = np.zeros((len(ridges), label_n.size, dialled.logit_shift.size), dtype=np.float32)
     falling = np.argsort(ridges)[::-1]
     for fold in range(int(fold_n.max()) + 1):
         train = np.flatnonzero((fold_n != fold) & (dialled.weight > 0))
         test = np.flatnonzero(fold_n == fold)
-        part = replace(dialled, weight=dialled.weight[train])
+        part = replace(dialled, weight=keep_class_shares(dialled.weight, label_n, train))
         X_md, X_td, probe = X_nd[train], X_nd[test], None
         for at in falling if train.size else ():
             probe = dialled_probe(
@@ -118,8 +120,10 @@ def tune_probe(
     """Choose dial and ridge on cross-fitted logits, fit the probe, and calibrate it.
 
     Every candidate is trained on four of five folds and judged on the fifth; `choose_way` chooses,
-    and `choose_calibration` calibrates on the same held-out logits. The calibrated probe is the
-    same kind of model: scale · W, and scale · b + bias.
+    and `choose_calibration` calibrates on the same held-out logits. Its temperature is that of the
+    models of four folds; two models of half of the images tell how much surer the probe of all
+    images may be (`follow_curve`). The calibrated probe is the same kind of model: scale · W, and
+    scale · b + bias.
 
     Parameters
     ----------
@@ -159,6 +163,12 @@ def tune_probe(
         dialled = _dialled(weight_m, label_m, choice.tau, offset_m)
         logit_mm = cross_fit_logits(X_md, label_m, dialled, fold_m, [ridge], advance=advance)[0]
         calibration, _ = choose_calibration(logit_mm, label_m, judge_m, unit_m, seed=seed)
+        if n_folds == FOLDS:
+            half_m = deal_folds(unit_m, stratum_n[rows], 2, seed)
+            half_mm = cross_fit_logits(X_md, label_m, dialled, half_m, [ridge], advance=advance)[0]
+            calibration = follow_curve(
+                calibration, logit_mm, half_mm, label_m, judge_m, unit_m, n_folds
+            )
     dialled = _dialled(weight_n, label_n, choice.tau, offset_m)
     probe = dialled_probe(X_nd, label_n, dialled, ridge=ridge, tol=tol)
     return TunedProbe(calibrated(probe, calibration), choice, calibration)
