@@ -9,7 +9,6 @@ from unskew.learn.logit_calibration import (
     LogitCalibration,
     choose_calibration,
     fit_logit_calibration,
-    follow_curve,
     held_out_losses,
 )
 
@@ -103,23 +102,24 @@ def test_held_out_losses_know_no_temperature_and_stay_finite() -> None:
     assert loss_n[label_n == 2].min() > loss_n[label_n != 2].max()
 
 
-def test_confidence_follows_the_learning_curve() -> None:
-    """Models of half of the images are right less often: those of all will be more often."""
-    logit_nm, label_n = _sample(5)
-    weight_n, unit_n = np.ones(label_n.size), np.arange(label_n.size)
-    rng = np.random.default_rng(0)
-    half_nm = np.where(rng.random((label_n.size, 1)) < 0.3, rng.permutation(logit_nm), logit_nm)
-    same, moved = (
-        follow_curve(
-            LogitCalibration(1.0, np.zeros(3)), logit_nm, other_nm, label_n, weight_n, unit_n, 5
-        )
-        for other_nm in (logit_nm, half_nm)
-    )
-    # The logits are true ones: the gap is 0 within its standard error, or nearly.
-    assert same.scale == pytest.approx(1.0, abs=0.06)
-    right, half = ((z_nm.argmax(axis=1) == label_n).mean() for z_nm in (logit_nm, half_nm))
-    proba_nm = np.exp(moved.apply(logit_nm))
-    confidence = (proba_nm.max(axis=1) / proba_nm.sum(axis=1)).mean()
-    # Wrong logits are as sure of themselves, so that the gap is that of the accuracies.
-    assert confidence == pytest.approx(right + (right - half) / 3, abs=0.01)
-    assert confidence > right + 0.02
+def test_the_slope_finds_classes_that_are_held_down() -> None:
+    """Logits of rare classes that are too small, as a penalty makes them."""
+    rng = np.random.default_rng(5)
+    size_m = np.array([4000, 1000, 250, 60])
+    label_n = np.repeat(np.arange(4), size_m)
+    true_nm = 2.0 * np.eye(4)[label_n] + rng.normal(size=(label_n.size, 4))
+    true_nm -= true_nm.mean(axis=1, keepdims=True)
+    factor_m = (size_m / np.exp(np.log(size_m).mean())) ** -0.2
+    weight_n = 1.0 / size_m[label_n]
+    found = fit_logit_calibration(true_nm / factor_m, label_n, weight_n, biases=False, slope=True)
+    # 60 images of the last class are worth about 200 of the four.
+    assert found.factor is not None
+    np.testing.assert_allclose(found.factor, factor_m, rtol=0.1)
+    np.testing.assert_allclose(np.log(found.factor).mean(), 0.0, atol=1e-9)
+    again = LogitCalibration.from_dict(found.to_dict())
+    np.testing.assert_array_equal(again.apply(true_nm), found.apply(true_nm))
+    # As before, a constant changes nothing, and a class that is never predicted stays so.
+    np.testing.assert_allclose(found.apply(true_nm + 3.0), found.apply(true_nm), atol=1e-9)
+    true_nm[:, 3] = -np.inf
+    assert np.isneginf(found.apply(true_nm)[:, 3]).all()
+    assert np.isfinite(found.apply(true_nm)[:, :3]).all()

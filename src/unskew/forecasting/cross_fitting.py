@@ -316,7 +316,7 @@ def calibrated_hits(
     for fold in range(deal.n_folds):
         test, rows = np.flatnonzero(deal.fold == fold), deal.training_rows(fold, within)
         calibration = fit_logit_calibration(
-            logit_nm[rows], label_n[rows], arm.calibrate[rows], unit_n[rows]
+            logit_nm[rows], label_n[rows], arm.calibrate[rows], unit_n[rows], slope=True
         )
         hit_n[test] = calibration.apply(logit_nm[test]).argmax(axis=1) == label_n[test]
     return np.where(np.isnan(logit_nm).any(axis=1), 0.0, hit_n)

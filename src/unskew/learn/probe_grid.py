@@ -17,7 +17,6 @@ from unskew.learn.dial import Dialled, keep_class_shares, turn_dial
 from unskew.learn.logit_calibration import (
     LogitCalibration,
     choose_calibration,
-    follow_curve,
     held_out_losses,
 )
 from unskew.learn.presets import TAUS
@@ -120,10 +119,8 @@ def tune_probe(
     """Choose dial and ridge on cross-fitted logits, fit the probe, and calibrate it.
 
     Every candidate is trained on four of five folds and judged on the fifth; `choose_way` chooses,
-    and `choose_calibration` calibrates on the same held-out logits. Its temperature is that of the
-    models of four folds; two models of half of the images tell how much surer the probe of all
-    images may be (`follow_curve`). The calibrated probe is the same kind of model: scale · W, and
-    scale · b + bias.
+    and `choose_calibration` calibrates on the same held-out logits. The calibrated probe is the
+    same kind of model.
 
     Parameters
     ----------
@@ -163,12 +160,6 @@ def tune_probe(
         dialled = _dialled(weight_m, label_m, choice.tau, offset_m)
         logit_mm = cross_fit_logits(X_md, label_m, dialled, fold_m, [ridge], advance=advance)[0]
         calibration, _ = choose_calibration(logit_mm, label_m, judge_m, unit_m, seed=seed)
-        if n_folds == FOLDS:
-            half_m = deal_folds(unit_m, stratum_n[rows], 2, seed)
-            half_mm = cross_fit_logits(X_md, label_m, dialled, half_m, [ridge], advance=advance)[0]
-            calibration = follow_curve(
-                calibration, logit_mm, half_mm, label_m, judge_m, unit_m, n_folds
-            )
     dialled = _dialled(weight_n, label_n, choice.tau, offset_m)
     probe = dialled_probe(X_nd, label_n, dialled, ridge=ridge, tol=tol)
     return TunedProbe(calibrated(probe, calibration), choice, calibration)
@@ -214,10 +205,15 @@ def _dialled(weight_n: Floats, label_n: Ints, tau: float, offset_m: Floats) -> D
 
 def calibrated(probe: Probe, calibration: LogitCalibration) -> Probe:
     """Return the probe whose logits are the calibrated ones."""
+    coefficient = probe.coefficient
+    if calibration.factor is not None:
+        seen = np.isfinite(probe.intercept)
+        coefficient = coefficient - coefficient[:, seen].mean(axis=1, keepdims=True)
+        coefficient = calibration.factor * coefficient
     return replace(
         probe,
-        coefficient=calibration.scale * probe.coefficient,
-        intercept=calibration.scale * probe.intercept + calibration.bias,
+        coefficient=calibration.scale * coefficient,
+        intercept=calibration.apply(probe.intercept[None, :])[0],
     )
 
 

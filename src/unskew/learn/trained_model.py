@@ -377,9 +377,7 @@ def load_trained(
         state["fingerprint"],
         network.eval(),
         WayChoice.from_dict(state["choice"]),
-        None
-        if calibration is None
-        else LogitCalibration(calibration["scale"], np.array(calibration["bias"])),
+        None if calibration is None else LogitCalibration.from_dict(calibration),
     )
 
 
