@@ -94,8 +94,8 @@ def _choose(
         # As of a search inside that needs more images of a class; a mistake is met again.
         reason = f"a trial on {train.size} images failed: {error}"
         return _untried(start, reason, ess), 1.0, ()
-    choice = replace(_compare(judges, *tried, seed), ess=ess)
-    taken, mean = tried[choice.power == rival.power and choice.way == rival.way], _average(*tried)
+    choice = replace(_compare(judges, tried[0], tried[1], seed), ess=ess)
+    taken, mean = tried[choice.power == rival.power and choice.way == rival.way], _average(tried[0], tried[1])
     if mean is None or not _is_clear(*_gains(judges, taken, mean)):
         return choice, taken.logit_scale(judges), ()
     reason = f"{choice.reason} Both trials are averaged in: their mean is clearly better than one."
