@@ -95,7 +95,8 @@ def _choose(
         reason = f"a trial on {train.size} images failed: {error}"
         return _untried(start, reason, ess), 1.0, ()
     choice = replace(_compare(judges, tried[0], tried[1], seed), ess=ess)
-    taken, mean = tried[choice.power == rival.power and choice.way == rival.way], _average(tried[0], tried[1])
+    taken = tried[(choice.way, choice.power) == (rival.way, rival.power)]
+    mean = _average(tried[0], tried[1])
     if mean is None or not _is_clear(*_gains(judges, taken, mean)):
         return choice, taken.logit_scale(judges), ()
     reason = f"{choice.reason} Both trials are averaged in: their mean is clearly better than one."
