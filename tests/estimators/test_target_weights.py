@@ -10,8 +10,7 @@ from sklearn.linear_model import Ridge
 
 import unskew
 from raising import refused
-from unskew import DebiasedClassifier, DebiasedRegressor, Target
-from unskew.bias import Known, Strata
+from unskew import DebiasedClassifier, DebiasedRegressor
 from unskew.errors import ConfigError, DataError
 from unskew.estimators.pool_from_xy import GivenImages
 from unskew.estimators.target_weights import weigh_images
@@ -148,33 +147,3 @@ def test_a_misspelt_moment_is_answered_with_the_nearest_column() -> None:
 def test_several_sources_without_a_word_on_their_bias_are_refused(labelled: Any) -> None:
     with refused(ConfigError, option="bias", sources=["a", "b"]):
         DebiasedClassifier().fit(*labelled, source=["a", "b"] * 150)
-
-
-@pytest.mark.parametrize(
-    ("bias", "target", "moments", "expected"),
-    [
-        (Strata("x_0"), Target.uniform("x_0"), None, True),
-        (None, Target.uniform("x_0"), None, True),
-        (Known({"a": "x_1", "b": 1.0}), None, None, True),
-        (Known({"a": "x_1", "b": "x_1"}), None, None, True),
-        (Strata(["x_0", "label"]), Target.uniform(["x_0", "label"]), None, False),
-        (Strata("light"), Target.uniform("light"), None, False),
-        (Strata("x_0"), Target.uniform("x_0"), {"x_1": 0.5}, True),
-        (Strata("x_0"), Target.uniform("x_0"), {"x_3": 0.1}, False),
-        (Known(np.ones((40, 2))), None, None, False),
-        (None, None, None, False),
-    ],
-)
-def test_whether_columns_of_x_alone_decide(
-    bias: Any, target: Any, moments: Any, expected: bool
-) -> None:
-    rng = np.random.default_rng(0)
-    X = np.column_stack([np.arange(40) % 2, rng.uniform(0.4, 0.6, 40)])
-    images = GivenImages(
-        X,
-        np.arange(40) // 2 % 2,
-        None if bias is None and target is None else np.repeat(["a", "b"], 20),
-        attributes={"light": np.arange(40) // 4 % 2, "x_3": rng.standard_normal(40)},
-        has_classes=True,
-    )
-    assert weigh_images(images, bias, target, moments).by_features is expected

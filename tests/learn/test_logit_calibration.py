@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from unskew.learn.logit_calibration import (
+    LogitCalibration,
     choose_calibration,
     fit_logit_calibration,
     held_out_losses,
@@ -99,3 +100,26 @@ def test_held_out_losses_know_no_temperature_and_stay_finite() -> None:
     loss_n = held_out_losses(logit_nm, label_n, np.ones(500))
     assert np.isfinite(loss_n).all()
     assert loss_n[label_n == 2].min() > loss_n[label_n != 2].max()
+
+
+def test_the_slope_finds_classes_that_are_held_down() -> None:
+    """Logits of rare classes that are too small, as a penalty makes them."""
+    rng = np.random.default_rng(5)
+    size_m = np.array([4000, 1000, 250, 60])
+    label_n = np.repeat(np.arange(4), size_m)
+    true_nm = 2.0 * np.eye(4)[label_n] + rng.normal(size=(label_n.size, 4))
+    true_nm -= true_nm.mean(axis=1, keepdims=True)
+    factor_m = (size_m / np.exp(np.log(size_m).mean())) ** -0.2
+    weight_n = 1.0 / size_m[label_n]
+    found = fit_logit_calibration(true_nm / factor_m, label_n, weight_n, biases=False, slope=True)
+    # 60 images of the last class are worth about 200 of the four.
+    assert found.factor is not None
+    np.testing.assert_allclose(found.factor, factor_m, rtol=0.1)
+    np.testing.assert_allclose(np.log(found.factor).mean(), 0.0, atol=1e-9)
+    again = LogitCalibration.from_dict(found.to_dict())
+    np.testing.assert_array_equal(again.apply(true_nm), found.apply(true_nm))
+    # As before, a constant changes nothing, and a class that is never predicted stays so.
+    np.testing.assert_allclose(found.apply(true_nm + 3.0), found.apply(true_nm), atol=1e-9)
+    true_nm[:, 3] = -np.inf
+    assert np.isneginf(found.apply(true_nm)[:, 3]).all()
+    assert np.isfinite(found.apply(true_nm)[:, :3]).all()

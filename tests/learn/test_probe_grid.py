@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from unskew.learn.dial import turn_dial
-from unskew.learn.probe import fit_probe
-from unskew.learn.probe_grid import dialled_probe, tune_probe
+from unskew.learn.dial import keep_class_shares, turn_dial
+from unskew.learn.logit_calibration import LogitCalibration
+from unskew.learn.probe import Probe, fit_probe
+from unskew.learn.probe_grid import calibrated, cross_fit_logits, dialled_probe, tune_probe
 
 
 def _classes(seed: int, sizes: list[int], d: int = 6) -> tuple[np.ndarray, np.ndarray]:
@@ -64,6 +65,32 @@ def test_the_tuned_probe_is_right_and_calibrated_on_the_target() -> None:
     confidence_n = (proba_nm / proba_nm.sum(axis=1, keepdims=True)).max(axis=1)
     assert confidence_n.mean() == pytest.approx(right, abs=0.04)
     assert {row.way for row in tuned.choice.scores} == {"weights", "half", "logit"}
+
+
+def test_a_calibrated_probe_has_calibrated_logits() -> None:
+    rng = np.random.default_rng(0)
+    X_nd = rng.normal(size=(30, 4))
+    probe = Probe(rng.normal(size=(4, 3)), np.array([0.5, -0.5, -np.inf]))
+    for factor_m in (None, np.array([0.5, 2.0, 1.0])):
+        calibration = LogitCalibration(1.7, np.array([0.1, -0.1, 0.0]), factor_m)
+        np.testing.assert_allclose(
+            calibrated(probe, calibration).logits(X_nd), calibration.apply(probe.logits(X_nd))
+        )
+
+
+def test_folds_keep_the_shares_of_the_classes() -> None:
+    """Two images of a class, one of them held out: the other one stands for both."""
+    label_n, weight_n = np.array([0, 0, 0, 0, 1, 1]), np.array([1.0, 2.0, 3.0, 4.0, 5.0, 5.0])
+    kept_n = keep_class_shares(weight_n, label_n, np.array([0, 1, 4]))
+    np.testing.assert_allclose(kept_n, [10 / 3, 20 / 3, 10.0])
+    rng = np.random.default_rng(1)
+    # Features that tell nothing: held-out images of rare classes are predicted by their shares.
+    label_n = np.repeat([0, 1, 2], [20, 4, 4])
+    X_nd = 1e-9 * rng.normal(size=(28, 2))
+    dialled = turn_dial(_to_equal_shares(label_n), label_n, 3, 0.5)
+    fold_n = np.arange(28) % 4
+    logit_nm = cross_fit_logits(X_nd, label_n, dialled, fold_n, [0.1])[0]
+    np.testing.assert_allclose(logit_nm - logit_nm[:, :1], 0.0, atol=1e-2)
 
 
 def test_units_stay_on_one_side() -> None:

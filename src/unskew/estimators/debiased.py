@@ -129,6 +129,7 @@ class _Debiased(MetaEstimatorMixin, RecordParams, BaseEstimator):  # type: ignor
         self.sample_weight_ = fitted.weight
         self.logit_shift_ = fitted.logit_shift
         self.logit_scale_ = fitted.logit_scale
+        self.trials_ = fitted.trials
         self.weights_ = weighing.weights
         self.calibration_ = weighing.calibration
         self.source_names_ = weighing.weights.names
@@ -259,7 +260,7 @@ class _Debiased(MetaEstimatorMixin, RecordParams, BaseEstimator):  # type: ignor
         return getattr(self._model(), method)(X)
 
     def _model(self) -> Any:
-        return target_model(self.estimator_, self.logit_shift_, self.logit_scale_)
+        return target_model(self.estimator_, self.logit_shift_, self.logit_scale_, self.trials_)
 
     @available_if(_inner_has("predict"))  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> Any:
@@ -321,17 +322,18 @@ class DebiasedClassifier(ClassifierMixin, _Debiased):  # type: ignore[misc]
         images that must then come from one source.
     target : the `Target`, naming the same columns.
     way : "weights", "half", "logit" or "auto" (default). "auto" tries out two ways on 50% of the
-        images, and compares their accuracy on the target, estimated from the remaining images
-        (groups and copies of an image on one side). Where the weights vary mostly between classes,
-        it is "half" unless "weights" are better by more than one standard error. Where they vary
-        mostly within classes, it is "weights" unless equal weights are better by more than one
-        standard error; and if nothing but columns of X decides about them, the square roots of the
-        weights, unless one of the two is better by more than that. It also multiplies the logits by
-        one number (``logit_scale_``) where the held-out probabilities are clearly too sure or not
-        sure enough. Where the remaining images are worth fewer than 300 equally weighted ones
-        nothing is tried. At most three times the cost of one fit. An estimator without
-        ``predict_proba``, one with a threshold or balanced class weights of its own, and several
-        columns of y allow "weights" only.
+        images, and compares their Brier score and accuracy on the target, estimated from the
+        remaining images (groups and copies of an image on one side). Where the weights vary mostly
+        between classes, it is "half" unless "weights" are better by more than one standard error.
+        Where they vary mostly within classes, it is the square roots of the weights, unless
+        "weights", or equal weights, are better by more than that. Where the mean of the two trials
+        is better by as much than the one that is taken, as for trees, both stay in the predictions
+        (``trials_``). It also multiplies the logits by one number (``logit_scale_``) where the
+        held-out probabilities are clearly too sure or not sure enough. Where the remaining images
+        are worth fewer than 300 equally weighted ones nothing is tried: "half" or "weights". At
+        most three times the cost of one fit. An estimator without ``predict_proba``, one with a
+        threshold or balanced class weights of its own, and several columns of y allow "weights"
+        only.
     moments : known target means, ``{column: mean}`` or ``{column: {"mean": 41.0, "sd": 12.0}}``, of
         numeric columns ("label" of a regressor among them): the weights are calibrated to them,
         moving as little as possible (`unskew.calibrate_weights`).
@@ -358,6 +360,8 @@ class DebiasedClassifier(ClassifierMixin, _Debiased):  # type: ignore[misc]
         images as they were weighted, not for the target.
     logit_scale_ : what the logits are multiplied by after that, the inverse of a temperature: it
         changes probabilities and no prediction; 1.0 where nothing is.
+    trials_ : the two models of half of the images that count for 40% of the predicted
+        probabilities; empty where ``estimator_`` predicts alone.
     source_names_ : names of the sources.
     classes_ : the classes.
     n_features_in_, feature_names_in_ : number of columns of X, and their names where they are all

@@ -18,6 +18,9 @@ from unskew.learn.ways import WayChoice, check_way
 from unskew.records import Floats, Ints
 from unskew.records.levels import level_text
 
+# What the trials count for where they are averaged in; between 25% and 40% it hardly matters.
+_OF_TRIALS = 0.4
+
 
 @dataclass(frozen=True, eq=False)
 class WeighedImages:
@@ -32,7 +35,6 @@ class WeighedImages:
     source : (n,) codes.
     group : (n,) the same entry for images that are not independent; or None.
     keep_copies : images with identical X belong together, too.
-    by_features : nothing but columns of X decides about the weights.
     """
 
     X: Any = field(repr=False)
@@ -42,7 +44,6 @@ class WeighedImages:
     source: Ints = field(repr=False)
     group: Any = field(repr=False, default=None)
     keep_copies: bool = True
-    by_features: bool = False
 
     @property
     def counts(self) -> Floats:
@@ -82,7 +83,6 @@ def weighed_images(images: GivenImages, weighing: TargetWeights) -> WeighedImage
         None if design is None else np.asarray(design, dtype=np.float64),
         weighing.weights.source.astype(np.int64),
         images.group,
-        by_features=weighing.by_features,
     )
 
 
@@ -98,6 +98,7 @@ class DialledFit:
         None where nothing is.
     choice : the way, and why.
     logit_scale : what the logits are multiplied by afterwards; 1 where nothing was held out.
+    trials : models of half of the images that its probabilities are averaged with.
     """
 
     estimator: Any
@@ -105,21 +106,71 @@ class DialledFit:
     logit_shift: Floats | None
     choice: WayChoice
     logit_scale: float = 1.0
+    trials: tuple[Any, ...] = ()
 
     @property
     def model(self) -> Any:
         """What predicts on the target."""
-        return target_model(self.estimator, self.logit_shift, self.logit_scale)
+        return target_model(self.estimator, self.logit_shift, self.logit_scale, self.trials)
 
 
-def target_model(estimator: Any, logit_shift: Floats | None, logit_scale: float = 1.0) -> Any:
-    """Return the fitted estimator with its shift undone, and its logits multiplied."""
+def target_model(
+    estimator: Any,
+    logit_shift: Floats | None,
+    logit_scale: float = 1.0,
+    trials: tuple[Any, ...] = (),
+) -> Any:
+    """Return the fitted estimator with its shift undone, averaged, and its logits multiplied."""
+    if trials:
+        averaged = AveragedClassifier(target_model(estimator, logit_shift), trials)
+        return target_model(averaged, None, logit_scale)
     is_shifted = logit_shift is not None and np.any(logit_shift)
     if not is_shifted and logit_scale == 1.0:
         return estimator
     names = tuple(level_text(value) for value in np.asarray(estimator.classes_).tolist())
     shift_m = logit_shift if is_shifted else np.zeros(len(names))
     return AdjustedClassifier(estimator, names, np.asarray(shift_m), logit_scale)
+
+
+@dataclass(frozen=True, eq=False)
+class AveragedClassifier:
+    """Probabilities of a model of all images, and of two of half of them that count for 40%."""
+
+    estimator: Any
+    trials: tuple[Any, ...]
+
+    @property
+    def classes_(self) -> Any:
+        """(M,) the classes, the same in all of them."""
+        return self.estimator.classes_
+
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn's scorers what kind of estimator this is."""
+        from sklearn.utils import get_tags
+
+        return get_tags(self.estimator)
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return (n, M) averaged probabilities; rows sum to 1."""
+        of_trials = [np.asarray(trial.predict_proba(X)) for trial in self.trials]
+        return np.asarray(
+            (1.0 - _OF_TRIALS) * np.asarray(self.estimator.predict_proba(X))
+            + _OF_TRIALS * np.mean(of_trials, axis=0)
+        )
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return the (n, M) logarithms of ``predict_proba``."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.predict_proba(X)))
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return the log odds (n,) of the second of two classes, or the logits (n, M) of more."""
+        logit_nm = np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
+        return logit_nm[:, 1] - logit_nm[:, 0] if logit_nm.shape[1] == 2 else logit_nm
+
+    def predict(self, X: Any) -> Any:
+        """Return the (n,) classes of the highest averaged probability."""
+        return np.asarray(self.classes_)[self.predict_proba(X).argmax(axis=1)]
 
 
 def check_estimator_way(way: Any, estimator: Any, y: Any) -> Way:

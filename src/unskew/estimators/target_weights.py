@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
-from unskew.estimators.pool_from_xy import ONE_SOURCE, GivenImages, feature_frame, pool_images
+from unskew.estimators.pool_from_xy import ONE_SOURCE, GivenImages, pool_images
 from unskew.records import Estimate, Floats, Pool, Target, Weights
 from unskew.weigh.uncertainty import weighted_mean
 
@@ -33,8 +33,6 @@ class TargetWeights:
     moment : (n, m) the values whose means are known; m = 0 without moments.
     design : the sum of ``sample_weight`` is n times this: the mean of the design weights d (without
         bias and target Σ_i π_i d_i); 1 without them.
-    by_features : nothing but columns of X decides about the weights, so that p(label | X) is the
-        same in the sources and in the target.
     """
 
     weights: Weights
@@ -42,7 +40,6 @@ class TargetWeights:
     calibration: Calibration | None
     moment: Floats = field(repr=False)
     design: float = 1.0
-    by_features: bool = False
 
     @property
     def weight(self) -> Floats:
@@ -113,31 +110,7 @@ def weigh_images(
         weights = _debias(pool, bias, target, max_uncovered, seed)
         # The weights contain the design weights; what is left of these is their sum.
         total, design_n = 1.0 if design_n is None else float(design_n.mean()), None
-    weighing = _calibrated(weights, design_n, total, moments, pool)
-    named = [] if pool is None else _columns_named(bias, target, moments)
-    return replace(weighing, by_features=pool is not None and _all_in(named, images.X, pool))
-
-
-def _columns_named(bias: Any, target: Target | None, moments: Any) -> list[str]:
-    """Name what the weights depend on; nothing where it is not known."""
-    from unskew.bias.strata import Strata
-
-    known = [part.columns for part in bias.parts] if bias is not None else []
-    if any(not columns for columns in known) and not (isinstance(bias, Strata) and target):
-        return []
-    of_target = () if target is None else target.by
-    return [*(name for columns in known for name in columns), *of_target, *(moments or ())]
-
-
-def _all_in(named: list[str], X: Any, pool: Pool) -> bool:
-    """Tell whether these columns, or beginnings of columns, are columns of X and of X only."""
-    frame = feature_frame(X)
-    inside = set() if frame is None else {str(column) for column in frame.columns}
-    read = [
-        {str(column) for column in pool.frame.columns if f"{column}_".startswith(f"{name}_")}
-        for name in named
-    ]
-    return bool(read) and all(columns and columns <= inside for columns in read)
+    return _calibrated(weights, design_n, total, moments, pool)
 
 
 def _calibrated(

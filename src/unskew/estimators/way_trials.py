@@ -45,26 +45,30 @@ def fit_in_way(
     shares), and judges them on the others by their target weights. A trial costs less than the fit
     on all images, so that with two of them the cost is less than that of three fits, also of
     learners whose cost hardly depends on the number of images. There are no trials where the others
-    are worth fewer than `LEAST_ESS` images, or where all weights are equal.
+    are worth fewer than `LEAST_ESS` images, or where all weights are equal. Where the mean of the
+    two trials is clearly better than the one that is taken, as it is for trees, both stay in the
+    predictions.
     """
     why, fit_params = why_no_shift(estimator, images.y), fit_params or {}
     if way != "auto":
         return fit_at(estimator, images, WayChoice(way, None, f"{way}: asked for."), fit_params)
     if why:
         return fit_at(estimator, images, WayChoice("weights", None, f"weights: {why}."), fit_params)
-    choice, scale = _choose(estimator, images, seed, fit_params)
-    return replace(fit_at(estimator, images, choice, fit_params), logit_scale=scale)
+    choice, scale, trials = _choose(estimator, images, seed, fit_params)
+    fitted = fit_at(estimator, images, choice, fit_params)
+    if any(not np.array_equal(trial.classes_, fitted.estimator.classes_) for trial in trials):
+        trials = ()
+    return replace(fitted, logit_scale=scale, trials=trials)
 
 
 def _choose(
     estimator: Any, images: WeighedImages, seed: int, fit_params: Mapping[str, Any]
-) -> tuple[WayChoice, float]:
-    """Return the choice, and what the logits are to be multiplied by."""
+) -> tuple[WayChoice, float, tuple[Any, ...]]:
+    """Return the choice, what the logits are to be multiplied by, and trials to be averaged in."""
     used, count_n = images.weight > 0, images.counts
     if np.ptp(np.log(images.weight[used] / count_n[used])) < _SAME:
-        return WayChoice(
-            "weights", None, "weights: they are equal, and all ways the same fit."
-        ), 1.0
+        reason = "weights: they are equal, and all ways the same fit."
+        return WayChoice("weights", None, reason), 1.0, ()
     names, label_n = images.classes()
     start, rival = _candidates(images, label_n, len(names))
     unit_n = join_units(
@@ -81,7 +85,7 @@ def _choose(
             f"the held-out images are worth {ess:.0f} equally weighted ones, and a choice needs "
             f"{LEAST_ESS:.0f}"
         )
-        return _untried(images, start, reason, ess), 1.0
+        return _untried(start, reason, ess), 1.0, ()
     try:
         tried = [
             _try_out(estimator, images, way, train, judges, fit_params) for way in (start, rival)
@@ -89,10 +93,18 @@ def _choose(
     except ValueError as error:
         # As of a search inside that needs more images of a class; a mistake is met again.
         reason = f"a trial on {train.size} images failed: {error}"
-        return _untried(images, start, reason, ess), 1.0
+        return _untried(start, reason, ess), 1.0, ()
     choice = replace(_compare(judges, tried[0], tried[1], seed), ess=ess)
-    is_rival = (choice.way, choice.power) == (rival.way, rival.power)
-    return choice, tried[is_rival].logit_scale(judges)
+    taken = tried[(choice.way, choice.power) == (rival.way, rival.power)]
+    mean = _average(tried[0], tried[1])
+    if mean is None or not _is_clear(*_gains(judges, taken, mean)):
+        return choice, taken.logit_scale(judges), ()
+    reason = f"{choice.reason} Both trials are averaged in: their mean is clearly better than one."
+    return (
+        replace(choice, reason=reason),
+        mean.logit_scale(judges),
+        tuple(trial.model for trial in tried),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +118,7 @@ class _Trial:
     hit_n: Floats
     proba_nm: Floats
     label_n: Ints
+    model: Any
 
     @property
     def quadratic_n(self) -> Floats:
@@ -129,6 +142,15 @@ class _Trial:
         )
         (gain,), ((variance,),) = _mean_and_covariance([before_n - loss_n], weight_n, unit_n)
         return scale if gain > _CLEARLY * math.sqrt(variance) else 1.0
+
+
+def _average(start: _Trial, rival: _Trial) -> _Trial | None:
+    """Return the mean of two trials; None where they know other classes."""
+    if not np.array_equal(start.model.classes_, rival.model.classes_):
+        return None
+    proba_nm = (start.proba_nm + rival.proba_nm) / 2.0
+    hit_n = (proba_nm.argmax(axis=1) == start.label_n).astype(np.float64)
+    return replace(start, hit_n=hit_n, proba_nm=proba_nm)
 
 
 def _candidates(
@@ -155,11 +177,7 @@ def _candidates(
     return weights, replace(weights, power=0.0)
 
 
-def _untried(images: WeighedImages, start: WayChoice, reason: str, ess: float) -> WayChoice:
-    if start.way == "weights" and images.by_features:
-        return replace(
-            start, power=0.5, reason=f"square roots of the weights, untried: {reason}.", ess=ess
-        )
+def _untried(start: WayChoice, reason: str, ess: float) -> WayChoice:
     return replace(start, reason=f"{start.way}, the starting point: {reason}.", ess=ess)
 
 
@@ -184,19 +202,18 @@ def _try_out(
     names, label_n = judges.classes()
     label_n = np.array([column.get(name, -1) for name in names])[label_n]
     hit_n = (predicted_n == np.asarray(judges.y).reshape(-1)).astype(np.float64)
-    return _Trial(choice, hit_n, proba_nm, label_n)
+    return _Trial(choice, hit_n, proba_nm, label_n, model)
 
 
 def _compare(judges: WeighedImages, start: _Trial, rival: _Trial, seed: int) -> WayChoice:
     """Take the rival if its Brier score is clearly better and its accuracy not lower.
 
-    Where nothing but columns of X decides about the weights, p(label | X) is the same everywhere,
-    and equal weights are right for a model that is: unless the weights are clearly better than
-    equal ones, their square roots are taken (Shimodaira 2000).
+    Equal weights are right for a model that is, and sees what decides about them; where they are
+    neither clearly better nor clearly worse than the weights, the middle is taken, the square roots
+    (Shimodaira 2000).
     """
-    gains = [rival.hit_n - start.hit_n, rival.quadratic_n - start.quadratic_n]
-    gain_2, covariance_22 = _mean_and_covariance(gains, judges.weight, judges.group)
-    stderr_2 = np.maximum(np.sqrt(np.diag(covariance_22)), _SAME)
+    gain_2, covariance_22 = _gains(judges, start, rival)
+    stderr_2 = _errors(covariance_22)
     score, other = (
         float(np.average(trial.hit_n, weights=judges.weight)) for trial in (start, rival)
     )
@@ -214,25 +231,34 @@ def _compare(judges: WeighedImages, start: _Trial, rival: _Trial, seed: int) -> 
     # How much higher the accuracy of the choice is on the images that it was made on, had the
     # gains been drawn about those seen; times √2 as in `choose_way`.
     drawn_r2 = np.random.default_rng(seed).multivariate_normal(gain_2, covariance_22, _DRAWS)
-    taken_r = _is_clear(drawn_r2, stderr_2)
+    taken_r = _is_clear(drawn_r2, covariance_22)
     flattery = math.sqrt(2.0) * max(float(np.mean((drawn_r2[:, 0] - gain_2[0]) * taken_r)), 0.0)
-    if _is_clear(gain_2, stderr_2):
+    if _is_clear(gain_2, covariance_22):
         reason = f"{_name(rival.choice)}, clearly better than {start.choice.way}: {measured}."
         return replace(rival.choice, reason=reason, scores=rows, score=other - flattery)
-    is_flat = judges.by_features and rival.choice.power == 0.0
-    if is_flat and not _is_clear(-gain_2, stderr_2):
+    if rival.choice.power == 0.0 and (gain_2 >= -stderr_2).all():
         reason = (
-            "square roots of the weights: only columns of X decide about them, and equal weights "
-            f"are neither clearly better nor clearly worse: {measured}."
+            "square roots of the weights: equal weights are neither clearly better nor clearly "
+            f"worse than weights: {measured}."
         )
         return replace(start.choice, power=0.5, reason=reason, scores=rows)
     reason = f"{start.choice.way}: {_name(rival.choice)} not clearly better: {measured}."
     return replace(start.choice, reason=reason, scores=rows, score=score - flattery)
 
 
-def _is_clear(gain_2: Floats, stderr_2: Floats) -> Any:
+def _gains(judges: WeighedImages, start: _Trial, rival: _Trial) -> tuple[Floats, Floats]:
+    """Return what the rival gains in accuracy and in the Brier score, and the covariance."""
+    gains = [rival.hit_n - start.hit_n, rival.quadratic_n - start.quadratic_n]
+    return _mean_and_covariance(gains, judges.weight, judges.group)
+
+
+def _errors(covariance_22: Floats) -> Floats:
+    return np.asarray(np.maximum(np.sqrt(np.diag(covariance_22)), _SAME))
+
+
+def _is_clear(gain_2: Floats, covariance_22: Floats) -> Any:
     """Tell whether accuracy is not lower, and the Brier score better by more than its error."""
-    return (gain_2[..., 0] >= 0.0) & (gain_2[..., 1] > stderr_2[1])
+    return (gain_2[..., 0] >= 0.0) & (gain_2[..., 1] > _errors(covariance_22)[1])
 
 
 def _mean_and_covariance(

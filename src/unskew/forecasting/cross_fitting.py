@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from unskew.errors import ConfigError
 from unskew.forecasting.learners import Learner, TrainedProbe
+from unskew.learn.dial import keep_class_shares
 from unskew.learn.logit_calibration import choose_calibration, fit_logit_calibration
 from unskew.learn.presets import Way
 from unskew.learn.probe import Probe
@@ -253,7 +254,12 @@ def _cross_fit(
             if not train.size:  # nothing to learn from is never right
                 continue
             model = learner.train(
-                X_nd[train], label_n[train], weight_n[train], n_classes, ridge, starts.get(fold)
+                X_nd[train],
+                label_n[train],
+                keep_class_shares(weight_n, label_n, train),
+                n_classes,
+                ridge,
+                starts.get(fold),
             )
             starts.setdefault(fold, model)
             for arm, hit_3n in zip(arms, hit_a3n, strict=True):
@@ -313,7 +319,7 @@ def calibrated_hits(
     for fold in range(deal.n_folds):
         test, rows = np.flatnonzero(deal.fold == fold), deal.training_rows(fold, within)
         calibration = fit_logit_calibration(
-            logit_nm[rows], label_n[rows], arm.calibrate[rows], unit_n[rows]
+            logit_nm[rows], label_n[rows], arm.calibrate[rows], unit_n[rows], slope=True
         )
         hit_n[test] = calibration.apply(logit_nm[test]).argmax(axis=1) == label_n[test]
     return np.where(np.isnan(logit_nm).any(axis=1), 0.0, hit_n)

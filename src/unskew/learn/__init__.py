@@ -16,8 +16,8 @@
 - ``label_probes``: `tune_label_probes`: images with any number of labels, a probe for each label.
 - ``last_layer``: the last linear layer of a network: found, and refitted on what the rest makes
   of images.
-- ``logit_calibration``: logits made to hold on the target: one temperature, and a bias for every
-  class.
+- ``logit_calibration``: logits made to hold on the target: one temperature, a bias for every
+  class, and a slope.
 - ``loss``: `WeightedLoss`: a per-image loss of torch, weighted, and unbiased under minibatches.
 - ``model_zoo``: which network a setting names, with the scaling of its inputs inside.
 - ``network_ways``: how good a network is, and what happens to it after its epochs: its last layer

@@ -95,6 +95,20 @@ def turn_dial(
     return Dialled(tau, dialled_n / dialled_n[dialled_n > 0].mean(), -tau * log_a_m)
 
 
+def keep_class_shares(weight_n: Floats, label_n: Ints, rows: Ints) -> Floats:
+    """Return the weights of ``rows``, each class with the total that it has among all images.
+
+    A fold without an image of a rare class would otherwise teach that the class is rarer still, to
+    a model that is then judged on that image: of three images, one held out, a third of the share.
+    """
+    total_m, kept_m = (
+        np.bincount(label_n[part], weights=weight_n[part], minlength=int(label_n.max()) + 1)
+        for part in (slice(None), rows)
+    )
+    factor_m = np.divide(total_m, kept_m, out=np.ones(total_m.size), where=kept_m > 0)
+    return np.asarray(weight_n[rows] * factor_m[label_n[rows]])
+
+
 def _log_factor(weight_n: Floats, label_n: Ints, n_classes: int, count_n: Floats) -> Floats:
     """Return (M,) log a(y); 0 for a class without weight."""
     used = weight_n > 0

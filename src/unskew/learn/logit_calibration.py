@@ -1,13 +1,17 @@
-"""Logits made to hold on the target: one temperature, and a bias for every class.
+"""Logits made to hold on the target: one temperature, a bias for every class, and a slope.
 
 A model that fits its training images too well is too sure of itself, and predicts classes of few
 images too rarely; one with a strong penalty is not sure enough. Held-out images, weighted to the
-target, show how much (Guo et al. 2017; Alexandari, Kundaje & Shrikumar 2020).
+target, show how much (Guo et al. 2017; Alexandari, Kundaje & Shrikumar 2020). A penalty holds down
+the coefficients of a class of few images more than those of others, so that predictions of frequent
+classes are too sure and those of rare ones not sure enough: the slope turns that back, as
+normalised classifiers do (Kang et al. 2020).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,30 +35,56 @@ _FOLDS = 5
 
 @dataclass(frozen=True, eq=False)
 class LogitCalibration:
-    """Calibrated logits: scale · z_m + bias_m.
+    """Calibrated logits: scale · factor_m · (z_m − their mean) + bias_m.
 
     Attributes
     ----------
     scale : the inverse temperature; above 1 the model was not sure enough. Of several labels (M,).
     bias : (M,) sums to 0, but of several labels.
+    factor : (M,) of the classes, above 1 where the model was less sure of a class than of others;
+        None: all 1, and the mean stays.
     """
 
     scale: float | Floats
     bias: Floats
+    factor: Floats | None = None
 
     def apply(self, logit_nm: npt.NDArray[np.floating]) -> Floats:
         """Return the (n, M) calibrated logits."""
-        return np.asarray(self.scale * logit_nm + self.bias, dtype=np.float64)
+        if self.factor is None:
+            return np.asarray(self.scale * logit_nm + self.bias, dtype=np.float64)
+        finite_nm = np.where(np.isneginf(logit_nm), np.nan, logit_nm)
+        with np.errstate(invalid="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # rows without any logit
+            centred_nm = logit_nm - np.nanmean(finite_nm, axis=1, keepdims=True)
+        moved_nm = self.scale * self.factor * centred_nm + self.bias
+        return np.asarray(moved_nm, dtype=np.float64)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for a file."""
-        return {"scale": np.asarray(self.scale).tolist(), "bias": self.bias.tolist()}
+        factor = None if self.factor is None else self.factor.tolist()
+        scale = np.asarray(self.scale).tolist()
+        return {"scale": scale, "bias": self.bias.tolist(), "factor": factor}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> LogitCalibration:
+        """Read what `to_dict` returned."""
+        factor = values.get("factor")
+        return cls(
+            np.array(values["scale"]),
+            np.array(values["bias"]),
+            None if factor is None else np.array(factor),
+        )
 
     @classmethod
     def of_labels(cls, each: Sequence[LogitCalibration]) -> LogitCalibration:
-        """Join those of two classes, absent and present, of each label: s z + (c₁ − c₀)."""
-        scale_m = np.array([one.scale for one in each], dtype=np.float64)
-        return cls(scale_m, np.array([one.bias[1] - one.bias[0] for one in each]))
+        """Join those of two classes, absent and present, of each label.
+
+        Between these two the logit z becomes scale · (factor₀ + factor₁)/2 · z + bias₁ − bias₀.
+        """
+        scale_m = [one.scale * (1.0 if one.factor is None else one.factor.mean()) for one in each]
+        bias_m = np.array([one.bias[1] - one.bias[0] for one in each])
+        return cls(np.array(scale_m, dtype=np.float64), bias_m)
 
 
 def fit_logit_calibration(
@@ -64,11 +94,14 @@ def fit_logit_calibration(
     unit_n: Ints | None = None,
     *,
     biases: bool = True,
+    slope: bool = False,
 ) -> LogitCalibration:
-    """Minimise Σ_i p_i (log Σ_m e^{s z_im + c_m} − s z_{i,y_i} − c_{y_i}) + Σ_m c_m²/(2 σ² n*).
+    """Minimise the log loss of s e^{−κ t_m} z_im + c_m, plus (κ² + Σ_m c_m²)/(2 σ² n*).
 
-    p_i = w_i/Σ_j w_j, n* the effective number of units, σ = ½: without images of a class its bias
-    is 0. The logits must be those of models that have not seen the image. Without ``biases`` c = 0.
+    Images count by p_i = w_i/Σ_j w_j; n* is the effective number of units, σ = ½: without images of
+    a class its bias is 0. z are the logits less their mean, t_m the log of the number of images of
+    class m, less its mean. The logits must be those of models that have not seen the image. Without
+    ``biases`` c = 0, without ``slope`` κ = 0.
 
     Facts: logits + constant change nothing; weights that are all multiplied by one number change
     nothing; a class whose logit is −∞ keeps it.
@@ -92,30 +125,39 @@ def fit_logit_calibration(
     penalty = 1.0 / (_PRIOR**2 * effective_size(share_u))
     own = np.arange(used.size), label_m
 
+    count_k = np.bincount(label_m, minlength=kept.size)
+    log_count_k = np.log(np.maximum(count_k, 1))
+    log_count_k -= log_count_k.mean()
+
     def value_and_gradient(point: Floats) -> tuple[float, Floats]:
-        scale, bias_m = float(np.exp(point[0])), point[1:]
-        moved_nm = scale * z_nm + bias_m
-        moved_nm -= moved_nm.max(axis=1, keepdims=True)
-        own_n = moved_nm[own]
-        np.exp(moved_nm, out=moved_nm)
-        total_n = moved_nm.sum(axis=1)
-        value = float(share_n @ (np.log(total_n) - own_n)) + 0.5 * penalty * float(bias_m @ bias_m)
-        moved_nm *= (share_n / total_n)[:, None]
-        moved_nm[own] -= share_n
-        slope = scale * float(np.einsum("nm,nm->", moved_nm, z_nm))
-        return value, np.r_[slope, moved_nm.sum(axis=0) + penalty * bias_m]
+        scale_k, bias_k = np.exp(point[0] - point[1] * log_count_k), point[2:]
+        moved_nk = scale_k * z_nm + bias_k
+        moved_nk -= moved_nk.max(axis=1, keepdims=True)
+        own_n = moved_nk[own]
+        np.exp(moved_nk, out=moved_nk)
+        total_n = moved_nk.sum(axis=1)
+        value = float(share_n @ (np.log(total_n) - own_n))
+        value += 0.5 * penalty * float(point[1:] @ point[1:])
+        moved_nk *= (share_n / total_n)[:, None]
+        moved_nk[own] -= share_n
+        slope_k = scale_k * np.einsum("nm,nm->m", moved_nk, z_nm)
+        of_slope = -float(slope_k @ log_count_k) + penalty * point[1]
+        return value, np.r_[slope_k.sum(), of_slope, moved_nk.sum(axis=0) + penalty * bias_k]
 
     bound = float(np.log(_MOST))
+    free, fixed = (None, None), (0.0, 0.0)
     optimum = scipy.optimize.minimize(
         value_and_gradient,
-        np.zeros(1 + kept.size),
+        np.zeros(2 + kept.size),
         jac=True,
         method="L-BFGS-B",
-        bounds=[(-bound, bound), *[(None, None) if biases else (0.0, 0.0)] * kept.size],
+        bounds=[(-bound, bound), (-1.0, 1.0) if slope else fixed]
+        + [free if biases else fixed] * kept.size,
     )
-    bias_m = np.zeros(n_classes)
-    bias_m[kept] = optimum.x[1:] - optimum.x[1:].mean()
-    return LogitCalibration(float(np.exp(optimum.x[0])), bias_m)
+    bias_m, factor_m = np.zeros(n_classes), np.ones(n_classes)
+    bias_m[kept] = optimum.x[2:] - optimum.x[2:].mean()
+    factor_m[kept] = np.exp(-optimum.x[1] * log_count_k)
+    return LogitCalibration(float(np.exp(optimum.x[0])), bias_m, factor_m if slope else None)
 
 
 def two_logits(logit_n: npt.NDArray[np.floating]) -> Floats:
@@ -144,7 +186,7 @@ def choose_calibration(
     *,
     seed: int = 0,
 ) -> tuple[LogitCalibration, Estimate]:
-    """Fit a temperature, with class biases if they help; return also what biases gain.
+    """Fit a temperature, with class biases and a slope if they help; return also their gain.
 
     They help if the weighted accuracy on images of other folds than those they were fitted on is
     higher by more than one standard error of the paired difference, clustered by unit. A
@@ -157,9 +199,13 @@ def choose_calibration(
     moved_nm = np.empty(logit_nm.shape)
     for fold in range(int(fold_n.max()) + 1):
         rest, part = np.flatnonzero(fold_n != fold), np.flatnonzero(fold_n == fold)
-        fitted = fit_logit_calibration(logit_nm[rest], label_n[rest], weight_n[rest], unit_n[rest])
+        fitted = fit_logit_calibration(
+            logit_nm[rest], label_n[rest], weight_n[rest], unit_n[rest], slope=True
+        )
         moved_nm[part] = fitted.apply(logit_nm[part])
     hits = [(z_nm.argmax(axis=1) == label_n).astype(np.float64) for z_nm in (moved_nm, logit_nm)]
     gain = plain_mean(weight_n / weight_n.sum(), hits[0] - hits[1], unit_n)
-    biases = gain.value > gain.stderr
-    return fit_logit_calibration(logit_nm, label_n, weight_n, unit_n, biases=biases), gain
+    helps = gain.value > gain.stderr
+    return fit_logit_calibration(
+        logit_nm, label_n, weight_n, unit_n, biases=helps, slope=helps
+    ), gain

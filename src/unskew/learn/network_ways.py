@@ -267,9 +267,9 @@ def _calibrate(
     calibration, gain = choose_calibration(logit_nm, data.label, data.weight, data.unit, seed=seed)
     words = ("with", "gain") if calibration.bias.any() else ("without", "would gain")
     reason = (
-        f"{start}; its probabilities are calibrated on the validation images, {words[0]} a bias "
-        f"for every class, which {words[1]} {100 * gain.value:+.1f} ± {100 * gain.stderr:.1f} "
-        "points."
+        f"{start}; its probabilities are calibrated on the validation images, {words[0]} biases "
+        f"and a slope of the classes, which {words[1]} {100 * gain.value:+.1f} ± "
+        f"{100 * gain.stderr:.1f} points."
     )
     return WayChoice("half", None, reason, ess=ess), calibration.to_dict()
 

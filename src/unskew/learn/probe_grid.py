@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.learn.dial import Dialled, turn_dial
+from unskew.learn.dial import Dialled, keep_class_shares, turn_dial
 from unskew.learn.logit_calibration import (
     LogitCalibration,
     choose_calibration,
@@ -79,15 +79,16 @@ def cross_fit_logits(
 ) -> npt.NDArray[np.float32]:
     """Return the (R, n, M) logits of every image by the probe of the other folds, for each ridge.
 
-    Strong penalties first: each fit starts where the last one of the same fold ended. A fold whose
-    other images have no weight gets logits of 0.
+    Classes have the same shares in all of them (`keep_class_shares`). Strong penalties first: each
+    fit starts where the last one of the same fold ended. A fold whose other images have no weight
+    gets logits of 0.
     """
     logit_rnm = np.zeros((len(ridges), label_n.size, dialled.logit_shift.size), dtype=np.float32)
     falling = np.argsort(ridges)[::-1]
     for fold in range(int(fold_n.max()) + 1):
         train = np.flatnonzero((fold_n != fold) & (dialled.weight > 0))
         test = np.flatnonzero(fold_n == fold)
-        part = replace(dialled, weight=dialled.weight[train])
+        part = replace(dialled, weight=keep_class_shares(dialled.weight, label_n, train))
         X_md, X_td, probe = X_nd[train], X_nd[test], None
         for at in falling if train.size else ():
             probe = dialled_probe(
@@ -119,7 +120,7 @@ def tune_probe(
 
     Every candidate is trained on four of five folds and judged on the fifth; `choose_way` chooses,
     and `choose_calibration` calibrates on the same held-out logits. The calibrated probe is the
-    same kind of model: scale · W, and scale · b + bias.
+    same kind of model.
 
     Parameters
     ----------
@@ -204,10 +205,15 @@ def _dialled(weight_n: Floats, label_n: Ints, tau: float, offset_m: Floats) -> D
 
 def calibrated(probe: Probe, calibration: LogitCalibration) -> Probe:
     """Return the probe whose logits are the calibrated ones."""
+    coefficient = probe.coefficient
+    if calibration.factor is not None:
+        seen = np.isfinite(probe.intercept)
+        coefficient = coefficient - coefficient[:, seen].mean(axis=1, keepdims=True)
+        coefficient = calibration.factor * coefficient
     return replace(
         probe,
-        coefficient=calibration.scale * probe.coefficient,
-        intercept=calibration.scale * probe.intercept + calibration.bias,
+        coefficient=calibration.scale * coefficient,
+        intercept=calibration.apply(probe.intercept[None, :])[0],
     )
 
 

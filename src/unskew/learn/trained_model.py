@@ -383,9 +383,7 @@ def load_trained(
         state["fingerprint"],
         network.eval(),
         WayChoice.from_dict(state["choice"]),
-        None
-        if calibration is None
-        else LogitCalibration(np.array(calibration["scale"]), np.array(calibration["bias"])),
+        None if calibration is None else LogitCalibration.from_dict(calibration),
         bool(state.get("has_label_sets", False)),
     )
 
