@@ -272,10 +272,7 @@ class _Rows:
 def _rows(pool: Pool, weights: Weights) -> _Rows:
     if weights.estimation is not None:
         data, rows = weights.estimation.fitted.data, weights.estimation.rows
-        if (
-            len(pool) != len(weights.estimation.pool)
-            or not (pool.frame["id"].to_numpy() == weights.id).all()
-        ):
+        if len(pool) != len(weights.estimation.pool) or not weights.has_ids(pool.frame["id"]):
             raise DataError(
                 "pool and weights hold different images, or another order; pass the pool that was "
                 "weighed.",

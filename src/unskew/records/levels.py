@@ -95,6 +95,12 @@ def text_levels(column: pd.Series[Any], name: str) -> tuple[list[str], Ints]:
     return levels, code_n
 
 
+def as_text(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return the values of a categorical column; each category is read once, not each row."""
+    values = column.cat.categories.array.take(column.cat.codes.to_numpy(), allow_fill=True)
+    return type(column)(values, index=column.index, name=column.name)
+
+
 _SHOWN = 5
 
 
