@@ -218,8 +218,7 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def _why_untestable(profile: Profile) -> str:
-    shared = any(bool((q_bk.max(axis=1) < 1.0).any()) for _, _, q_bk in profile.blocks())
-    if shared:
+    if profile.shares_images:
         return (
             "it fits these features exactly, whatever the images (strata of the features "
             "themselves); name others by features=[…]"

@@ -16,13 +16,18 @@ over images is weighted: given an image that was drawn, q_i is not the chance of
 
 Where some sources lack a column, the others are compared: given the image, and that it comes from
 one of the sources l in A, its source is k with probability q_ik/Σ_{l in A} q_il.
+
+Where every stratum has a free ω and there are many strata, the step needs no information: after it
+the residuals of each source sum to 0 in the stratum again. Strata are then drawn again whole, and
+some thousands of them, or of their images, are enough.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -37,6 +42,8 @@ Functions = Callable[[Ints], Singles]
 
 # Numbers in the largest temporary of a replicate's residuals, 16 MB.
 _BLOCK = 2**22
+# Strata are drawn whole: of a large one fewer replicates at once, in up to 256 MB.
+_LARGE_BLOCK = 2**26
 # The spread of sums over all images is that over so many of them (or groups), scaled: it is then
 # known to 2%. Beyond _MOST_WORK products of rows, replicates, sources and functions, which take a
 # second, fewer do, but not fewer than _FEWEST_UNITS. A fit of many parameters to few rows would be
@@ -45,6 +52,8 @@ _ENOUGH_UNITS = 5_000
 _FEWEST_UNITS = 1_000
 _ROWS_OF_PARAMETER = 20
 _MOST_WORK = 1e10
+# More strata than this, each with its own free ω, are drawn again together.
+_MANY_STRATA = 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,32 +103,94 @@ def sum_residuals(
     elif group_r is not None and np.unique(group_r).size == group_r.size:
         group_r = None  # every image is by itself
     observed_kt = _observed(profile, compared_k, functions, refit)
+    size_k = add_design(profile.source, profile.design, compared_k.size) * compared_k
+    if profile.is_saturated and profile.u.shape[0] > _MANY_STRATA:
+        settings: dict[str, Any] = {"replicates": replicates, "seed": seed}
+        null_bkt, n_redrawn = _redraw_strata(profile, group_r, compared_k, functions, **settings)
+        return Sums(observed_kt, null_bkt, size_k, n_redrawn)
     rows = _some_rows(profile, group_r, replicates * observed_kt[:-1].size, seed)
     part = profile if rows.size == profile.source.size else profile.take(rows)
     redraw = _Redraw(part, None if group_r is None else group_r[rows], compared_k, replicates, seed)
-    null_bkt = np.zeros((replicates, *observed_kt.shape), dtype=np.float32)
+    null_bkt = _summed(
+        redraw.refitted(), compared_k, lambda at: _counted(part, at, functions(rows[at]))
+    )
+    units = rows.size if group_r is None else np.unique(group_r[rows]).size
+    null_bkt *= np.float32(np.sqrt(profile.source.size / rows.size * _inflation(part, units)))
+    return Sums(observed_kt, null_bkt, size_k, rows.size)
+
+
+def _summed(
+    drawn: Iterable[tuple[Ints, dict[int, Singles]]],
+    compared_k: npt.NDArray[np.bool_],
+    functions: Functions,
+) -> Singles:
+    """Sum (B, K, T) the residuals of the compared sources times functions of their rows."""
+    null_bkt: Any = None
     last = int(np.flatnonzero(compared_k)[-1])
-    for at, residual_kbr in redraw.refitted():
-        f_rt = functions(rows[at])
-        if part.design is not None:
-            f_rt = f_rt * part.design[at][:, None].astype(np.float32)
+    for at, residual_kbr in drawn:
+        f_rt = functions(at)
+        if null_bkt is None:
+            shape = len(residual_kbr[last]), compared_k.size, f_rt.shape[1]
+            null_bkt = np.zeros(shape, dtype=np.float32)
         for k, residual_br in residual_kbr.items():
             if k != last:
                 null_bkt[:, k] += residual_br @ f_rt
     # Residuals of an image sum to 0 over the sources.
     null_bkt[:, last] = -null_bkt.sum(axis=1)
-    units = rows.size if group_r is None else np.unique(group_r[rows]).size
-    null_bkt *= np.float32(np.sqrt(profile.source.size / rows.size * _inflation(part, units)))
-    size_k = add_design(profile.source, profile.design, compared_k.size) * compared_k
-    return Sums(observed_kt, null_bkt, size_k, rows.size)
+    return np.asarray(null_bkt)
+
+
+def _counted(profile: Profile, at: Ints, f_rt: Singles) -> Singles:
+    return f_rt if profile.design is None else f_rt * profile.design[at][:, None].astype(np.float32)
+
+
+def _redraw_strata(
+    profile: Profile,
+    group_r: Ints | None,
+    compared_k: npt.NDArray[np.bool_],
+    functions: Functions,
+    *,
+    replicates: int,
+    seed: int,
+) -> tuple[Singles, int]:
+    """Return (B, K, T) sums of replicates where each stratum has a free ω, and rows behind them.
+
+    Strata of one source tell nothing. Groups may be in several strata: then all rows are drawn.
+    """
+    row = np.flatnonzero(profile.is_shared_c[profile.cell])
+    n_shared = row.size
+    if n_shared == 0:
+        row = np.arange(1)
+    elif group_r is None:
+        size_c = np.bincount(profile.cell[row])
+        order_c = np.random.default_rng([seed, n_shared]).permutation(np.flatnonzero(size_c))
+        enough = int(np.searchsorted(np.cumsum(size_c[order_c]), _ENOUGH_UNITS)) + 1
+        is_chosen_c = np.zeros(size_c.size, dtype=np.bool_)
+        is_chosen_c[order_c[: max(enough, _FEWEST_UNITS)]] = True
+        row = row[is_chosen_c[profile.cell[row]]]
+    row = row[np.argsort(profile.cell[row], kind="stable")]
+    largest = int(np.bincount(profile.cell[row]).max())
+    at_once = max(min(replicates, _LARGE_BLOCK // (largest * compared_k.size)), 1)
+    parts = []
+    for first in range(0, replicates, at_once):
+        size = min(at_once, replicates - first)
+        redraw = _Redraw(profile, group_r, compared_k, size, seed + first)
+        drawn = redraw.centred(row)
+        parts.append(_summed(drawn, compared_k, lambda at: _counted(profile, at, functions(at))))
+    null_bkt = np.concatenate(parts)
+    units = profile.source.size if group_r is None else np.unique(group_r).size
+    scale = max(n_shared, 1) / row.size * _inflation(profile, units)
+    null_bkt *= np.float32(np.sqrt(scale))
+    return null_bkt, row.size
 
 
 def _observed(
     profile: Profile, compared_k: npt.NDArray[np.bool_], functions: Functions, refit: bool
 ) -> Floats:
-    step = _newton_step(profile) if refit else None
+    # Where each stratum has a free ω, q are its sources' shares: no step improves them.
+    step = _newton_step(profile) if refit and not profile.is_saturated else None
     total_kt: Any = 0.0
-    for cell, block, q_bk in profile.blocks(_WIDTH):
+    for cell, block, q_bk in _blocks_of_rows(profile):
         is_compared = compared_k[profile.source[block]]
         at, share_bk = block[is_compared], _among(q_bk[is_compared], compared_k)
         residual_bk = -profile.residuals(at, share_bk)
@@ -131,6 +202,17 @@ def _observed(
             residual_bk -= share_bk * (change_bk - mean_b[:, None])
         total_kt = total_kt + profile.counted(at, residual_bk).T @ functions(at)
     return np.asarray(total_kt)
+
+
+def _blocks_of_rows(profile: Profile) -> Iterator[tuple[int, Ints, Floats]]:
+    """Yield (stratum, rows, q); rows of any strata, numbered 0, where each has a free ω."""
+    if not profile.is_saturated:
+        yield from profile.blocks(_WIDTH)
+        return
+    step = max(_BLOCK // (profile.u.shape[1] * _WIDTH), 64)
+    for begin in range(0, profile.source.size, step):
+        at = np.arange(begin, min(begin + step, profile.source.size))
+        yield 0, at, profile.memberships(at)
 
 
 def _newton_step(profile: Profile) -> tuple[Floats, Floats]:
@@ -218,6 +300,45 @@ class _Redraw:
                 },
             )
 
+    def centred(self, row: Ints) -> Iterator[tuple[Ints, dict[int, Singles]]]:
+        """Yield as `refitted` does for ``row``, whole strata in order, each with a free ω.
+
+        The step removes Σ_i d_i e*_ik/Σ_i d_i, over the stratum, from the residuals among all
+        sources; among those compared, what that is of q_ik/Q, Q = Σ_l q_il over these.
+        """
+        cell_r = self.profile.cell[row]
+        start_c = np.flatnonzero(np.diff(cell_r, prepend=-1))
+        step = max(_BLOCK // (self.replicates * self.compared_k.size), 16)
+        # Strata whose last rows are in the same part of the rows make a block.
+        block_c = (np.append(start_c[1:], row.size) - 1) // step
+        first_b = start_c[np.flatnonzero(np.diff(block_c, prepend=-1))]
+        for number, (begin, end) in enumerate(pairwise([*first_b.tolist(), row.size])):
+            at = row[begin:end]
+            q_rk = self.profile.memberships(at)
+            rng = np.random.default_rng([self.seed, number])
+            within, every = self._draw(rng, at, q_rk)
+            start = np.flatnonzero(np.diff(cell_r[begin:end], prepend=-1))
+            count = np.diff(start, append=at.size)
+            design_r = None if self.profile.design is None else self.profile.design[at]
+            weight_r = np.ones(at.size) if design_r is None else design_r
+            part_r = (weight_r / np.repeat(np.add.reduceat(weight_r, start), count)).astype(
+                np.float32
+            )
+            mean_kbc = {k: np.add.reduceat(every[k] * part_r, start, axis=1) for k in within}
+            is_compared = self.compared_k[self.profile.source[at]]
+            chance_r = q_rk[:, self.compared_k].sum(axis=1)
+            share_rk = _among(q_rk, self.compared_k).astype(np.float32)
+            inverse_r = (1.0 / np.maximum(chance_r, 1e-300)).astype(np.float32)
+            total_br: Any = 0.0
+            if not self.compared_k.all():
+                total_br = np.repeat(sum(mean_kbc.values()), count, axis=1) * inverse_r
+            residual = {}
+            for k, drawn_br in within.items():
+                removed_br = np.repeat(mean_kbc[k], count, axis=1) * inverse_r
+                removed_br -= share_rk[:, k] * total_br
+                residual[k] = (drawn_br - removed_br)[:, is_compared]
+            yield at[is_compared], residual
+
     @cached_property
     def _steps(self) -> tuple[Singles, Singles]:
         """((B, C, K), (B, P)) δ = I⁻¹ Σ_i score*_i of every replicate."""
@@ -276,19 +397,24 @@ class _Redraw:
         The first are among the compared sources, the second among all, which make the scores. They
         are the same every time.
         """
-        compared = np.flatnonzero(self.compared_k).tolist()
-        others = np.flatnonzero(~self.compared_k).tolist()
         step = max(_BLOCK // (self.replicates * len(self.compared_k)), 16)
         for number, (cell, at, q_rk) in enumerate(self._blocks(step)):
             rng = np.random.default_rng([self.seed, number])
-            if not others:
-                within = self._residuals(rng, at, q_rk, compared)
-                yield cell, at, q_rk, within, within
-                continue
-            is_own = self.compared_k[self.profile.source[at]]
-            within = self._residuals(rng, at, _among(q_rk, self.compared_k), compared, is_own)
-            outside = self._residuals(rng, at, _among(q_rk, ~self.compared_k), others, ~is_own)
-            yield cell, at, q_rk, within, self._joined(rng, at, q_rk, within, outside)
+            yield cell, at, q_rk, *self._draw(rng, at, q_rk)
+
+    def _draw(
+        self, rng: np.random.Generator, at: Ints, q_rk: Floats
+    ) -> tuple[dict[int, Singles], dict[int, Singles]]:
+        """Draw residuals of rows, among the compared sources and among all."""
+        compared = np.flatnonzero(self.compared_k).tolist()
+        others = np.flatnonzero(~self.compared_k).tolist()
+        if not others:
+            within = self._residuals(rng, at, q_rk, compared)
+            return within, within
+        is_own = self.compared_k[self.profile.source[at]]
+        within = self._residuals(rng, at, _among(q_rk, self.compared_k), compared, is_own)
+        outside = self._residuals(rng, at, _among(q_rk, ~self.compared_k), others, ~is_own)
+        return within, self._joined(rng, at, q_rk, within, outside)
 
     def _blocks(self, step: int) -> Iterator[tuple[int, Ints, Floats]]:
         for cell, block, q_bk in self.profile.blocks():

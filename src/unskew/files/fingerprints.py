@@ -91,7 +91,10 @@ def _lines(frame: pd.DataFrame) -> Any:
     pieces = []
     for at, name in enumerate(frame.columns):
         start = f"\x1f{name}=" if at else f"{name}="
-        pieces += [pa.scalar(start.encode("utf-8", "surrogatepass"), pa.large_binary()), _values(frame[name])]
+        pieces += [
+            pa.scalar(start.encode("utf-8", "surrogatepass"), pa.large_binary()),
+            _values(frame[name]),
+        ]
     return pc.binary_join_element_wise(*pieces, pa.scalar(b"", pa.large_binary()))
 
 

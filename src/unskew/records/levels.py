@@ -82,8 +82,8 @@ def text_levels(column: pd.Series[Any], name: str) -> tuple[list[str], Ints]:
                 'into one level (of COCO files: several = "join").',
                 column=name,
             ) from error
-        values, code_n = list(uniques), np.asarray(codes, dtype=np.int64)
-    levels = [level_text(value) for value in values]
+        values, code_n = uniques.tolist(), np.asarray(codes, dtype=np.int64)
+    levels = [value if isinstance(value, str) else level_text(value) for value in values]
     if len(set(levels)) < len(levels):
         twice = next(level for level, count in Counter(levels).items() if count > 1)
         raise DataError(

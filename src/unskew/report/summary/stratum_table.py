@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -52,22 +53,24 @@ def tabulate_strata(weighed: WeightedPool, stderr_c: Floats | None = None) -> St
         return StratumTable(shown_total=weighed.n)
     hidden_c, shown_total, hides_dropped = _hidden(weighed, strata)
     in_scope_c = strata.in_scope
-    places = zip((~in_scope_c).tolist(), (-strata.mass).tolist(), strata.names, strict=True)
-    order = [at for *_, at in sorted((*place, at) for at, place in enumerate(places))]
-    if weighed.private:
-        # A level that a few images have and the target does not name would be named by them.
-        order = [at for at in order if in_scope_c[at] or not hidden_c[at]]
+    # A level that a few images have and the target does not name would be named by them.
+    named = np.flatnonzero(in_scope_c | ~hidden_c).tolist()
     uncovered = [
         uncovered_row(name, mass)
         for name, mass in sorted(strata.uncovered.items(), key=lambda item: (-item[1], item[0]))
     ]
-    n_strata = len(uncovered) + len(order)
+    n_strata = len(uncovered) + len(named)
     note = (
         ""
         if n_strata <= _MOST_ROWS
         else f"{_MOST_ROWS} of {n_strata:,} strata are shown: uncovered ones, then the largest."
     )
-    shown = order[: max(_MOST_ROWS - len(uncovered), 0)]
+    outside, mass, names = (~in_scope_c).tolist(), strata.mass.tolist(), strata.names
+    shown = heapq.nsmallest(
+        max(_MOST_ROWS - len(uncovered), 0),
+        named,
+        key=lambda at: (outside[at], -mass[at], names[at]),
+    )
     rows = _rows(weighed, strata, shown, stderr_c, hidden_c, shown_total)
     return StratumTable(
         rows=tuple([*uncovered[:_MOST_ROWS], *rows]),
