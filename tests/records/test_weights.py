@@ -4,6 +4,7 @@ import math
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import unskew
@@ -98,3 +99,18 @@ def test_weights_survive_pickling(model):
     weights = unskew.debias(Pool.from_frame(frame), model, target)
     again = pickle.loads(pickle.dumps(weights))
     assert again.mean(value) == weights.mean(value)
+
+
+def test_ids_are_read_from_their_table_when_asked_for() -> None:
+    pool = unskew.Pool.from_frame(
+        pd.DataFrame({"id": ["x", "y", "z"], "source": list("aab"), "label": list("ccc")})
+    )
+    target = unskew.Target.uniform("label")
+    weights = unskew.debias(pool, unskew.bias.Strata("label"), target)
+    assert not isinstance(vars(weights)["id"], np.ndarray)
+    assert weights.has_ids(pool.frame["id"])
+    assert not weights.has_ids(pool.frame["id"][::-1])
+    assert weights.id.tolist() == ["x", "y", "z"]
+    assert isinstance(weights.id, np.ndarray)
+    assert weights.has_ids(pool.frame["id"])
+    assert pickle.loads(pickle.dumps(weights)).id.tolist() == ["x", "y", "z"]

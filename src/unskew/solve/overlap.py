@@ -27,7 +27,9 @@ from unskew.solve.omega_rows import Rows
 def judge_overlap(inspection: Inspection, names: tuple[str, ...]) -> Overlap:
     """Build the overlap graph, before the solve: the verdict is "ok" or "disconnected"."""
     n = float(inspection.size_k.sum())
-    common_mass = None if inspection.common_kk is None else inspection.common_kk / n
+    common_mass = inspection.common_kk
+    if common_mass is not None:
+        common_mass /= n  # in place: of thousands of sources the table is large
     link, count = (
         (None, None)
         if sp.issparse(inspection.link_kl)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.optimize
+import scipy
 
 from unskew.records import Floats, Ints
 from unskew.weigh.effective_size import add_by_code
