@@ -72,7 +72,7 @@ table and `unskew.debias` alone: processor time of all threads above start-up, l
 runs. Start-up, a table of 100 rows, takes {start_weigh:.1f} s and {start_alone:.1f} s. Memory is
 the peak of the resident set above that of start-up ({start_memory:.0f} MB), relative to the table
 in memory: the deep memory of the pandas table as it is read, text in Arrow's format, some 40 bytes
-a row. The last column is the peak of reading and `debias` alone, which no run can be below.
+a row.
 
 {table}
 
@@ -86,10 +86,10 @@ number (1: in proportion; below: slower than that):
 
 {slopes}
 
-Where memory is above its bar the table is small: what is beyond it does not grow with its rows.
-Reading 4 MB takes 10 MB for the hashes of the ids; of 2,000 sources the tables of links and of
-common images, both 2,000 × 2,000, take 64 MB; of 60,000 strata their names and levels take 30 MB,
-and the page as it is written 10 MB.
+Where memory is above its bar the table is small, and what is beyond it does not grow with the rows.
+By the resident set after each step: to read a table of 4 MB takes about 20 MB, half of it hashes of
+the ids; of 2,000 sources the tables of links and of common images, 2,000 × 2,000 each, take 64 MB;
+of 60,000 strata the names and levels take 30 MB, and the page that is written 10 MB.
 
 Measured on {date} at commit {commit}: {machine}, {cores} cores, Python {python}. Other work on the
 machine adds to processor time, and to both columns by chance: ratios of few runs are rough.
@@ -215,16 +215,15 @@ def table_text(measured: Sequence[Measured]) -> str:
     """Lay out the figures of all sizes."""
     lines = [
         "| rows | sources | classes | `weigh` | read and `debias` | ratio "
-        "| table | peak of `weigh` | ratio | peak of read and `debias` |",
-        "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "| table | peak of `weigh` | ratio |",
+        "|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for each in measured:
         rows, sources, classes = each.size
         lines.append(
             f"| {rows:,} | {sources:,} | {classes:,} | {each.weigh.seconds:.2f} s "
             f"| {each.alone.seconds:.2f} s | {each.time_ratio:.1f} | {each.table / 1e6:.0f} MB "
-            f"| {each.weigh.memory / 1e6:.0f} MB | {each.memory_ratio:.1f} "
-            f"| {each.alone.memory / 1e6:.0f} MB |"
+            f"| {each.weigh.memory / 1e6:.0f} MB | {each.memory_ratio:.1f} |"
         )
     return "\n".join(lines)
 
@@ -304,7 +303,7 @@ def main() -> int:
     sizes = QUICK if given.quick else SIZES
     if given.sizes:
         sizes = tuple(tuple(map(int, text.split("x"))) for text in given.sizes)
-    start_weigh, start_alone, _ = measure_commands(START, max(given.repeats, 5))
+    start_weigh, start_alone, _ = measure_commands(START, max(given.repeats, 3))
     print(f"start-up: {start_weigh.seconds:.2f} s, {start_alone.seconds:.2f} s", flush=True)
 
     def measure(size: tuple[int, int, int], by: str) -> Measured:

@@ -13,6 +13,7 @@ from raising import refused
 from two_sources import two_sources
 from unskew import Estimate, Pool, Target
 from unskew.bias import Box, Product, SoftBox, Strata, Tilt
+from unskew.records.weights import holds_ids
 
 POOL = Pool.from_arrays(["a", "a", "a", "b"], label=["cat", "cat", "dog", "dog"])
 MARGIN = Target.margins({"label": {"cat": 0.8, "dog": 0.2}})
@@ -108,9 +109,9 @@ def test_ids_are_read_from_their_table_when_asked_for() -> None:
     target = unskew.Target.uniform("label")
     weights = unskew.debias(pool, unskew.bias.Strata("label"), target)
     assert not isinstance(vars(weights)["id"], np.ndarray)
-    assert weights.has_ids(pool.frame["id"])
-    assert not weights.has_ids(pool.frame["id"][::-1])
+    assert holds_ids(pool.frame["id"], weights)
+    assert not holds_ids(pool.frame["id"][::-1], weights)
     assert weights.id.tolist() == ["x", "y", "z"]
     assert isinstance(weights.id, np.ndarray)
-    assert weights.has_ids(pool.frame["id"])
+    assert holds_ids(pool.frame["id"], weights)
     assert pickle.loads(pickle.dumps(weights)).id.tolist() == ["x", "y", "z"]

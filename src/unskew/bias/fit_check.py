@@ -18,6 +18,7 @@ from unskew.errors import ConfigError, DataError
 from unskew.records import Ints, Pool, Target, Weights
 from unskew.records.arrays import seed_of
 from unskew.records.holm import OBJECTION, holm
+from unskew.records.weights import holds_ids
 from unskew.solve.profile_likelihood import Profile
 
 if TYPE_CHECKING:
@@ -271,7 +272,7 @@ class _Rows:
 def _rows(pool: Pool, weights: Weights) -> _Rows:
     if weights.estimation is not None:
         data, rows = weights.estimation.fitted.data, weights.estimation.rows
-        if len(pool) != len(weights.estimation.pool) or not weights.has_ids(pool.frame["id"]):
+        if len(pool) != len(weights.estimation.pool) or not holds_ids(pool.frame["id"], weights):
             raise DataError(
                 "pool and weights hold different images, or another order; pass the pool that was "
                 "weighed.",

@@ -262,7 +262,7 @@ def weigh_fitted(
     overlap, estimation = judge_target(overlap, weight_n, unit_n, estimation, check=check_sample)
     return Weights(
         weight=weight_n,
-        id=pool.frame["id"],  # type: ignore[arg-type]  # see `IdField`
+        id=pool.frame["id"],  # type: ignore[arg-type]  # see `ids_on_demand`
         source=pool.source,
         names=pool.names,
         solution=solution,

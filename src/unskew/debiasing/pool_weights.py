@@ -25,7 +25,7 @@ from unskew.records.arrays import Randomness, seed_of
 from unskew.records.clustered_mean import effective_size
 from unskew.records.levels import level_text
 from unskew.records.pool_table import require_inputs
-from unskew.records.weights import IdField
+from unskew.records.weights import ids_on_demand
 from unskew.solve.options import SolverOptions, read_options, shows_options
 from unskew.splits.assignment import check_splits
 from unskew.splits.folds import unit_codes
@@ -172,6 +172,7 @@ class SplitPart:
         return " ".join([*notes, f"Population: {self.population}."])
 
 
+@ids_on_demand
 @dataclass(frozen=True, eq=False)
 class SplitWeights:
     """One weight for every image of every split.
@@ -187,7 +188,7 @@ class SplitWeights:
     weights: Weights
     train: str
     parts: tuple[SplitPart, ...]
-    id: npt.NDArray[Any] = IdField()  # type: ignore[assignment]  # noqa: RUF009
+    id: npt.NDArray[Any] = field(repr=False)
 
     @property
     def weight(self) -> Floats:

@@ -12,6 +12,7 @@ import numpy as np
 from unskew.errors import ConfigError, DataError, UnskewError
 from unskew.records import Floats, Ints, Pool, Target, Weights
 from unskew.records.levels import find_positions, list_ids, refuse_extra
+from unskew.records.weights import holds_ids
 from unskew.report.summary.columns import (
     ShownColumn,
     align_column,
@@ -171,7 +172,7 @@ def _check_origin(pool: Pool, weights: Weights) -> None:
 def _order(pool: Pool, weights: Weights) -> Ints | None:
     """Return (n,) the row of the pool of every weight; None: they are in its order."""
     n = weights.weight.size
-    if len(pool) == n and weights.has_ids(pool.frame["id"]):
+    if len(pool) == n and holds_ids(pool.frame["id"], weights):
         return None
     own, wanted = list_ids(pool.frame["id"]), list_ids(weights.id)
     if np.array_equal(weights.id, np.arange(n)) and len(pool) == n and not set(own) >= set(wanted):
