@@ -120,7 +120,7 @@ def test_cells_tell_what_their_images_do() -> None:
     cell, source = np.nonzero(count_ck)
     times = count_ck[cell, source]
     omega = np.exp(np.repeat(log_ck[cell], times, axis=0))
-    rows = rows_in("array", omega, np.repeat(source, times), None, 1)
+    rows = rows_in("dense", omega, np.repeat(source, times), None, jobs=1)
     by_row, by_cell = inspect_rows(rows, list("abcd")), inspect_cells(log_ck, count_ck)
     for name in ("size_k", "link_kl", "common_kk"):
         np.testing.assert_array_equal(getattr(by_cell, name), getattr(by_row, name))
