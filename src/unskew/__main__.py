@@ -15,6 +15,8 @@ def main() -> None:
     """
     if not sys.flags.safe_path and __name__ == "__main__" and sys.path[0] in ("", os.getcwd()):
         del sys.path[0]
+    # Arrow's own allocator keeps several times the memory that a table of a few megabytes takes.
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     stop_on_sigterm()
     try:
         from unskew.cli.app import run_from_shell as run

@@ -89,3 +89,12 @@ def test_versions_are_those_that_are_installed() -> None:
     assert versions["numpy"] == np.__version__
     assert versions["hypothesis"] == importlib.metadata.version("hypothesis")
     assert versions["no-such-package"] == "unknown"
+
+
+def test_a_table_has_the_fingerprint_of_its_lines() -> None:
+    """Columns by name, ``name=value`` with U+001F between them, lines sorted by their text."""
+    names, scores = ["b\tx", "b", "ä"], [0.1, 2.0, float("nan")]
+    pool = Pool.from_frame(pd.DataFrame({"id": names, "source": ["s", "t", "s"], "score": scores}))
+    rows = zip(names, scores, ["s", "t", "s"], strict=True)
+    lines = [f"id={a}\x1fscore={b:.12g}\x1fsource={c}" for a, b, c in rows]
+    assert fingerprint_pool(pool) == {"table": fingerprint_rows(lines)}

@@ -7,6 +7,7 @@ import pytest
 from raising import refused
 from unskew import DataError
 from unskew.records.levels import (
+    as_text,
     codes_or_alone,
     find_positions,
     list_ids,
@@ -66,3 +67,9 @@ def test_missing_entries_have_codes_of_their_own():
     code_n = codes_or_alone(pd.Series(["b", None, "a", "b", None]))
     assert code_n[0] == code_n[3]
     assert np.unique(code_n).size == 4
+
+
+def test_a_category_is_read_once_and_gives_the_texts_of_its_rows() -> None:
+    column = pd.Series(["b", None, "a", "b"], dtype="category", name="source", index=[3, 1, 4, 5])
+    expected = column.astype(column.cat.categories.dtype)
+    pd.testing.assert_series_equal(as_text(column), expected)

@@ -4,6 +4,7 @@ import math
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import unskew
@@ -12,6 +13,7 @@ from raising import refused
 from two_sources import two_sources
 from unskew import Estimate, Pool, Target
 from unskew.bias import Box, Product, SoftBox, Strata, Tilt
+from unskew.records.weights import holds_ids
 
 POOL = Pool.from_arrays(["a", "a", "a", "b"], label=["cat", "cat", "dog", "dog"])
 MARGIN = Target.margins({"label": {"cat": 0.8, "dog": 0.2}})
@@ -98,3 +100,18 @@ def test_weights_survive_pickling(model):
     weights = unskew.debias(Pool.from_frame(frame), model, target)
     again = pickle.loads(pickle.dumps(weights))
     assert again.mean(value) == weights.mean(value)
+
+
+def test_ids_are_read_from_their_table_when_asked_for() -> None:
+    pool = unskew.Pool.from_frame(
+        pd.DataFrame({"id": ["x", "y", "z"], "source": list("aab"), "label": list("ccc")})
+    )
+    target = unskew.Target.uniform("label")
+    weights = unskew.debias(pool, unskew.bias.Strata("label"), target)
+    assert not isinstance(vars(weights)["id"], np.ndarray)
+    assert holds_ids(pool.frame["id"], weights)
+    assert not holds_ids(pool.frame["id"][::-1], weights)
+    assert weights.id.tolist() == ["x", "y", "z"]
+    assert isinstance(weights.id, np.ndarray)
+    assert holds_ids(pool.frame["id"], weights)
+    assert pickle.loads(pickle.dumps(weights)).id.tolist() == ["x", "y", "z"]

@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import subprocess
+import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -337,3 +340,41 @@ def test_each_thing_is_built_and_checked_once(
     counted("unskew.bias.schema", "read_bias", lambda *_: "bias")
     unskew.run(configuration)
     assert sorted(calls) == ["bias", "content", "group", "target"]
+
+
+def _run_of_strata(folder: Path, n: int, sources: int, strata: int) -> Path:
+    rng = np.random.default_rng(0)
+    columns = {"source": rng.integers(sources, size=n), "label": rng.integers(strata, size=n)}
+    frame = pd.DataFrame({"id": np.arange(n), **columns}).astype(str)
+    frame.to_parquet(folder / "table.parquet", index=False)
+    (folder / "run.toml").write_text(
+        '[sources]\nmanifest = "table.parquet"\nimages = false\n'
+        '[target]\nuniform = ["label"]\n[bias]\nfamily = "strata"\nby = ["label"]\n'
+    )
+    return folder / "run.toml"
+
+
+def test_a_run_of_strata_needs_no_matrix_of_images_and_sources(tmp_path: Path) -> None:
+    """Of 20,000 images and 200 sources such a matrix has 32 MB; ids are not made into objects."""
+    unskew.run(_run_of_strata(tmp_path, 400, 2, 2))  # what is loaded and kept once
+    config = _run_of_strata(tmp_path, 20_000, 200, 50)
+    tracemalloc.start()
+    try:
+        result = unskew.run(config)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 16e6
+    assert not isinstance(vars(result.weights)["id"], np.ndarray)
+    assert not isinstance(vars(result.weights.weights)["id"], np.ndarray)
+    assert result.weights.weights.weight.sum() == pytest.approx(1.0)
+
+
+def test_a_run_of_strata_loads_no_compiler(tmp_path: Path) -> None:
+    config = _run_of_strata(tmp_path, 2_000, 3, 30)
+    code = (
+        f"import sys, unskew; unskew.run({str(config)!r}, {str(tmp_path / 'out')!r}); "
+        "print([name for name in ('numba', 'scipy.optimize', 'sklearn') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

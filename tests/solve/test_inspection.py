@@ -10,7 +10,7 @@ import unskew
 from problems import FORMS, Blocks, random_problem
 from raising import refused
 from solver_rows import rows_in
-from unskew.solve.inspection import common_positive, inspect_rows, link_counts
+from unskew.solve.inspection import common_positive, inspect_cells, inspect_rows, link_counts
 
 GOOD = random_problem(0, 90, 3, zeros=0.2)
 NAMES = np.array(["attic", "barn", "cellar"])
@@ -111,3 +111,18 @@ def test_a_sum_that_overflows_is_no_reason_to_refuse() -> None:
     omega = np.full((4, 2), 1e308)
     found = inspect_rows(rows_in("dense", omega, np.array([0, 0, 1, 1]), None, jobs=1), ["a", "b"])
     np.testing.assert_allclose(found.log_high_k, np.log(1e308))
+
+
+def test_cells_tell_what_their_images_do() -> None:
+    rng = np.random.default_rng(3)
+    count_ck = rng.integers(0, 3, (12, 4))
+    log_ck = np.where(count_ck > 0, rng.normal(size=(12, 4)), -np.inf)
+    cell, source = np.nonzero(count_ck)
+    times = count_ck[cell, source]
+    omega = np.exp(np.repeat(log_ck[cell], times, axis=0))
+    rows = rows_in("dense", omega, np.repeat(source, times), None, jobs=1)
+    by_row, by_cell = inspect_rows(rows, list("abcd")), inspect_cells(log_ck, count_ck)
+    for name in ("size_k", "link_kl", "common_kk"):
+        np.testing.assert_array_equal(getattr(by_cell, name), getattr(by_row, name))
+    np.testing.assert_allclose(by_cell.log_low_k, by_row.log_low_k, rtol=1e-12)
+    np.testing.assert_allclose(by_cell.log_high_k, by_row.log_high_k, rtol=1e-12)

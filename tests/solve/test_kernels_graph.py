@@ -2,36 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
-from scipy.sparse.csgraph import minimum_spanning_tree
 
 from unskew.solve import kernels_graph
-
-
-def test_the_widest_path_is_that_of_brute_force() -> None:
-    rng = np.random.default_rng(0)
-    for _ in range(20):
-        capacity = rng.integers(0, 6, (5, 5)).astype(float)
-        width = {0: np.inf}
-        for node in range(1, 5):
-            width[node] = max(
-                min(capacity[step] for step in itertools.pairwise(path))
-                for length in range(4)
-                for middle in itertools.permutations(set(range(1, 5)) - {node}, length)
-                for path in [(0, *middle, node)]
-            )
-        least, k, other = kernels_graph.widest_paths(capacity)
-        assert least == min(width.values())
-        assert capacity[k, other] == least or least == 0
-
-
-def test_the_narrowest_of_the_widest_paths_is_the_smallest_edge_of_the_largest_tree() -> None:
-    weight = np.triu(np.random.default_rng(1).uniform(0.1, 1.0, (9, 9)), 1)
-    least, _, _ = kernels_graph.widest_paths(weight + weight.T)
-    assert least == pytest.approx(-minimum_spanning_tree(-weight).data.max(), rel=1e-15)
 
 
 def random_band(seed: int, n_sources: int, band: int) -> tuple[np.ndarray, np.ndarray]:

@@ -4,6 +4,7 @@ with the verdict.
 
 from __future__ import annotations
 
+import itertools
 import warnings
 
 import numpy as np
@@ -11,12 +12,13 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.sparse.csgraph import connected_components
+from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
 import unskew
 from problems import FORMS, Blocks, in_form, random_problem
 from raising import refused
 from unskew.errors import WeakOverlapWarning
+from unskew.solve.overlap import widest_path
 
 TWO_ISLANDS = np.kron(np.eye(2), np.ones((40, 2)))  # sources 0, 1 and sources 2, 3 share nothing
 ISLAND_SOURCE = np.repeat([0, 1, 2, 3], 20)
@@ -198,3 +200,26 @@ def test_thousands_of_sources_that_overlap_at_random(
     np.testing.assert_allclose(omega.T @ weight / solution.normalizer, 1, atol=1e-9)
     assert (solution.hessian is None) == matrix_free
     assert matrix_free or sp.issparse(solution.hessian)
+
+
+def test_the_widest_path_is_that_of_brute_force() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        capacity = rng.integers(0, 6, (5, 5)).astype(float)
+        width = {0: np.inf}
+        for node in range(1, 5):
+            width[node] = max(
+                min(capacity[step] for step in itertools.pairwise(path))
+                for length in range(4)
+                for middle in itertools.permutations(set(range(1, 5)) - {node}, length)
+                for path in [(0, *middle, node)]
+            )
+        least, k, other = widest_path(capacity)
+        assert least == min(width.values())
+        assert capacity[k, other] == least or least == 0
+
+
+def test_the_narrowest_of_the_widest_paths_is_the_smallest_edge_of_the_largest_tree() -> None:
+    weight = np.triu(np.random.default_rng(1).uniform(0.1, 1.0, (9, 9)), 1)
+    least, _, _ = widest_path(weight + weight.T)
+    assert least == pytest.approx(-minimum_spanning_tree(-weight).data.max(), rel=1e-15)

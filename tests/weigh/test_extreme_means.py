@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -184,3 +185,14 @@ def test_a_factor_is_the_root_within_its_limits() -> None:
     assert solve_log_factor(lambda x: x - math.log(3.0), 10.0, 1e-13) == pytest.approx(3.0)
     assert solve_log_factor(lambda x: x + 1.0, 10.0, 1e-13) == 1.0
     assert solve_log_factor(lambda x: x - 11.0, 10.0, 1e-13) == math.exp(10.0)
+
+
+def test_cells_of_any_size_have_sums_of_their_own() -> None:
+    rng = np.random.default_rng(4)
+    cell = rng.permutation(np.repeat(np.arange(30), np.arange(30) % 7 + 1))
+    weight, value = rng.random(cell.size), rng.normal(size=cell.size)
+    ordered = order_values(weight / weight.sum(), value, cell, None)
+    for begin, end in itertools.pairwise([*ordered.start_c, cell.size]):
+        np.testing.assert_array_equal(
+            ordered.share_a[begin:end], np.cumsum(ordered.part_a[begin:end])
+        )

@@ -149,9 +149,9 @@ def test_values_become_floats_and_levels_lie_between_0_and_1():
 
 
 def test_only_the_ids_in_another_order_are_taken_for_a_mistake():
-    ids = np.array(["a", "b", "c"])
+    weights = SimpleNamespace(id=np.array(["a", "b", "c"]), weight=np.ones(3) / 3)
     for index in (["a", "b", "c"], [0, 1, 2], ["a", "b", "x"]):
-        check_order(pd.Series([1, 2, 3], index=index), ids)
-    check_order([1, 2, 3], ids)
+        check_order(pd.Series([1, 2, 3], index=index), weights)
+    check_order([1, 2, 3], weights)
     with refused(DataError, option="values"):
-        check_order(pd.Series([1, 2, 3], index=["b", "a", "c"]), ids)
+        check_order(pd.Series([1, 2, 3], index=["b", "a", "c"]), weights)

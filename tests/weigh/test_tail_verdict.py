@@ -142,3 +142,14 @@ def test_a_large_group_of_light_images_is_not_a_rare_one() -> None:
     omega = np.append(1 / 6, np.ones(99))[:, None]
     with pytest.warns(unskew.WeakOverlapWarning):
         assert unskew.debias_weights(omega, np.zeros(100)).overlap.verdict == "weak"
+
+
+def test_images_without_groups_are_units() -> None:
+    cell = np.array([2, 0, 1, 1, 1, 0, 2, 1])
+    weight = np.where(cell == 1, 0.04, 0.21)
+    weight[[1, 6]] = 0.2, 0.0
+    weight /= weight.sum()
+    alone = judge_lone_strata(linked(), weight, cell, None, ["x", "y", "z"])
+    named = judge_lone_strata(linked(), weight, cell, np.arange(8), ["x", "y", "z"])
+    assert alone.lone == pytest.approx(named.lone, rel=1e-14)
+    assert alone.message == named.message

@@ -31,6 +31,7 @@
 - ``queries``: queries of a table: a small language, parsed and computed, never run as code.
 - ``redrawn_sources``: sums of residuals over the images, and what they are under the model:
   sources drawn again.
+- ``residual_draws``: residuals of replicates in which every image gets a source drawn from q.
 - ``resemblance``: does the weighted pool look like the target? A classifier tries to tell them
   apart.
 - ``separation``: is it more than chance that a classifier tells the target's images from the

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from unskew.errors import ConfigError, did_you_mean, first_few
 from unskew.records import Floats, Ints, Pool, Target
@@ -88,7 +87,7 @@ class BiasData:
     n_cells: int
     unit: Ints | None = field(repr=False)
     seed: int = 0
-    image_id: npt.NDArray[Any] | tuple[()] = field(repr=False, default=())
+    image_id: Any = field(repr=False, default=())
     learn_anew: bool = False
     design: Floats | None = field(repr=False, default=None)
     find_cell: Callable[[pd.DataFrame], Ints] | None = field(repr=False, default=None)

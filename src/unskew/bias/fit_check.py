@@ -18,6 +18,7 @@ from unskew.errors import ConfigError, DataError
 from unskew.records import Ints, Pool, Target, Weights
 from unskew.records.arrays import seed_of
 from unskew.records.holm import OBJECTION, holm
+from unskew.records.weights import holds_ids
 from unskew.solve.profile_likelihood import Profile
 
 if TYPE_CHECKING:
@@ -218,8 +219,7 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def _why_untestable(profile: Profile) -> str:
-    shared = any(bool((q_bk.max(axis=1) < 1.0).any()) for _, _, q_bk in profile.blocks())
-    if shared:
+    if profile.shares_images:
         return (
             "it fits these features exactly, whatever the images (strata of the features "
             "themselves); name others by features=[…]"
@@ -272,10 +272,7 @@ class _Rows:
 def _rows(pool: Pool, weights: Weights) -> _Rows:
     if weights.estimation is not None:
         data, rows = weights.estimation.fitted.data, weights.estimation.rows
-        if (
-            len(pool) != len(weights.estimation.pool)
-            or not (pool.frame["id"].to_numpy() == weights.id).all()
-        ):
+        if len(pool) != len(weights.estimation.pool) or not holds_ids(pool.frame["id"], weights):
             raise DataError(
                 "pool and weights hold different images, or another order; pass the pool that was "
                 "weighed.",

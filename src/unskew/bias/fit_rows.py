@@ -194,7 +194,7 @@ def _bias_data(
         n_cells=1,
         unit=_units(frame),
         seed=seed,
-        image_id=pool.frame["id"].to_numpy(),
+        image_id=pool.frame["id"].array,
         design=design_r,
     )
 

@@ -10,7 +10,8 @@ import scipy.special
 
 from unskew.bias.comparisons import Comparison
 from unskew.bias.probe_functions import Column, JointFunctions, make_joint
-from unskew.bias.redrawn_sources import Singles, Sums, sum_residuals
+from unskew.bias.redrawn_sources import Sums, sum_residuals
+from unskew.bias.residual_draws import Singles
 from unskew.records import Floats, Ints
 from unskew.solve.profile_likelihood import Profile
 

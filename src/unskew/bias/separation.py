@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unskew.bias.fitting import profile_derivative
-from unskew.bias.redrawn_sources import Singles, sum_residuals
+from unskew.bias.redrawn_sources import sum_residuals
+from unskew.bias.residual_draws import Singles
 from unskew.records import Floats, Ints
 from unskew.records.design_weights import add_design
 from unskew.solve.profile_likelihood import DenseDerivative, Profile

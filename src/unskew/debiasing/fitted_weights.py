@@ -120,21 +120,22 @@ def _kept_memberships(fitted: FittedBias, weight_r: Floats, at: Ints) -> tuple[F
     return q_bk, weight_r[at]
 
 
-def judge_target(weights: Weights, max_uncovered: float, *, check_sample: bool) -> Weights:
+def judge_target(
+    overlap: Overlap, weight_n: Floats, unit_n: Ints | None, estimation: Estimation, *, check: bool
+) -> tuple[Overlap, Estimation]:
     """Add the verdict on the weights, and on a sample of the target; warn if it is weak.
 
-    ``check_sample``: let a classifier try to tell the sample from the weighted pool.
+    ``check``: let a classifier try to tell the sample from the weighted pool.
     """
     from unskew.bias.resemblance import compare_with_target
 
-    assert weights.estimation is not None
-    fitted = weights.estimation.fitted
+    fitted, max_uncovered = estimation.fitted, estimation.max_uncovered
     _check_coverage(fitted, max_uncovered)
-    overlap = _judge_weights(weights, fitted)
+    overlap = _judge_weights(overlap, weight_n, unit_n, fitted)
     has_sample = fitted.judge is not None or fitted.data.sample is not None
     resemblance = None
-    if check_sample and has_sample:
-        resemblance = compare_with_target(fitted, weights.weight[fitted.row])
+    if check and has_sample:
+        resemblance = compare_with_target(fitted, weight_n[fitted.row])
     if resemblance is not None and resemblance.unlike > max_uncovered:
         raise CoverageError(
             f"{resemblance.message} That is more than max_uncovered = {max_uncovered:g}: the "
@@ -144,24 +145,23 @@ def judge_target(weights: Weights, max_uncovered: float, *, check_sample: bool) 
             limit=max_uncovered,
         )
     warn_if_weak(overlap)
-    return replace(
-        weights, overlap=overlap, estimation=replace(weights.estimation, resemblance=resemblance)
-    )
+    return overlap, replace(estimation, resemblance=resemblance)
 
 
-def _judge_weights(weights: Weights, fitted: FittedBias) -> Overlap:
+def _judge_weights(
+    overlap: Overlap, weight_n: Floats, unit_n: Ints | None, fitted: FittedBias
+) -> Overlap:
     """Judge the weights of the pool: single strata where there is nothing else, the tail else."""
-    overlap, row, strata = weights.overlap, fitted.row, fitted.strata
-    unit_r = None if weights.unit is None else weights.unit[row]
+    row, strata = fitted.row, fitted.strata
+    unit_r = None if unit_n is None else unit_n[row]
     if strata is not None and not fitted.factors:
         cell_r = fitted.data.cell[: fitted.data.n_pool]
-        own_r = np.arange(row.size) if unit_r is None else unit_r
-        return judge_lone_strata(overlap, weights.weight[row], cell_r, own_r, strata.target.names)
+        return judge_lone_strata(overlap, weight_n[row], cell_r, unit_r, strata.target.names)
     data = fitted.data
     if data.sample is None:
-        return judge_tail(overlap, weights.weight, weights.unit)
-    overlap = judge_tail(overlap, weights.weight, weights.unit, beside_sample=True)
-    log_r = _log_weights(fitted, weights.weight[row])
+        return judge_tail(overlap, weight_n, unit_n)
+    overlap = judge_tail(overlap, weight_n, unit_n, beside_sample=True)
+    log_r = _log_weights(fitted, weight_n[row])
     # Where no source selects anything is for `_check_coverage` to judge.
     is_covered_t = np.isfinite(log_r[data.n_pool :])
     if not is_covered_t.any():
@@ -257,21 +257,23 @@ def weigh_fitted(
     group, group_names = None, None
     if "group" in pool.frame.columns:
         group, group_names = group_codes(pool.frame["group"], len(pool))
-    weights = Weights(
+    unit_n = _units(pool, fitted)
+    unit_n = group if unit_n is None else unit_n
+    overlap, estimation = judge_target(overlap, weight_n, unit_n, estimation, check=check_sample)
+    return Weights(
         weight=weight_n,
-        id=pool.frame["id"].to_numpy(),
+        id=pool.frame["id"],  # type: ignore[arg-type]  # see `ids_on_demand`
         source=pool.source,
         names=pool.names,
         solution=solution,
         overlap=overlap,
         group=group,
         group_names=group_names,
-        unit=_units(pool, fitted),
+        unit=unit_n,
         rows=solved.rows if solved is not None and fitted.omega_is_known else None,
         estimation=estimation,
         design_weight=pool.design_weight,
     )
-    return judge_target(weights, max_uncovered, check_sample=check_sample)
 
 
 def _units(pool: Pool, fitted: FittedBias) -> Ints | None:

@@ -94,7 +94,7 @@ def predict_outcome(
     ConfigError : weights without a model, or a target without images.
     DataError : a feature that the target's sample lacks, values of the wrong length.
     """
-    check_order(values, weights.id)
+    check_order(values, weights)
     value_n = check_values(values, weights.weight.size)
     estimation = weights.estimation
     if estimation is None or not estimation.fitted.is_reference_r.any():

@@ -25,6 +25,7 @@ from unskew.records.arrays import Randomness, seed_of
 from unskew.records.clustered_mean import effective_size
 from unskew.records.levels import level_text
 from unskew.records.pool_table import require_inputs
+from unskew.records.weights import ids_on_demand
 from unskew.solve.options import SolverOptions, read_options, shows_options
 from unskew.splits.assignment import check_splits
 from unskew.splits.folds import unit_codes
@@ -171,6 +172,7 @@ class SplitPart:
         return " ".join([*notes, f"Population: {self.population}."])
 
 
+@ids_on_demand
 @dataclass(frozen=True, eq=False)
 class SplitWeights:
     """One weight for every image of every split.
@@ -199,7 +201,7 @@ class SplitWeights:
         return self._joined([part.sample_weight for part in self.parts])
 
     def _joined(self, values: list[Floats]) -> Floats:
-        joined_n = np.empty(self.id.size)
+        joined_n = np.empty(sum(part.images for part in self.parts))
         for part, value_m in zip(self.parts, values, strict=True):
             joined_n[part.row] = value_m
         return joined_n
@@ -224,7 +226,7 @@ class SplitWeights:
         import pandas as pd
 
         return pd.DataFrame(
-            {"id": self.id, "weight": self.weight, "sample_weight": self.sample_weight}
+            {"id": self.__dict__["id"], "weight": self.weight, "sample_weight": self.sample_weight}
         )
 
     def memberships(self) -> pd.DataFrame:
@@ -233,12 +235,16 @@ class SplitWeights:
 
         q_nk = find_memberships(self.weights, np.float32)
         if len(self.parts) > 1:
-            own_mk, q_nk = q_nk, np.empty((self.id.size, q_nk.shape[1]), dtype=np.float32)
+            shape = sum(part.images for part in self.parts), q_nk.shape[1]
+            own_mk, q_nk = q_nk, np.empty(shape, dtype=np.float32, order="F")
             q_nk[self.parts[0].row] = own_mk
         for part in self.parts[1:]:
             q_nk[part.row] = part.membership
-        columns = {f"membership_{name}": q_nk[:, k] for k, name in enumerate(self.weights.names)}
-        return pd.DataFrame({"id": self.id, **columns})
+        # Columns next to one another in memory are not copied.
+        names = [f"membership_{name}" for name in self.weights.names]
+        frame = pd.DataFrame(q_nk, columns=names, copy=False)
+        frame.insert(0, "id", self.__dict__["id"])
+        return frame
 
 
 @shows_options(SolverOptions)
@@ -282,7 +288,7 @@ def weigh_checked_splits(
     pool: Pool, bias: Bias, target: Target | None, **settings: Any
 ) -> SplitWeights:
     """Do what `weigh_splits` does for a pool whose splits have been checked, as in a run."""
-    ids = pool.frame["id"].to_numpy()
+    ids: Any = pool.frame["id"]
     if "split" not in pool.frame.columns:
         weights = debias(pool, bias, target, **settings)
         part = _train_part(ALL, np.arange(len(pool)), weights)

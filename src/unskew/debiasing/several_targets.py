@@ -139,7 +139,7 @@ class WeightsByTarget:
     def _read_values(self, values: npt.ArrayLike, level: float) -> npt.NDArray[np.float64]:
         check_level(level)
         some = next(iter(self.weights.values()))
-        check_order(values, some.id)
+        check_order(values, some)
         return check_values(values, some.weight.size)
 
     def _named(self, name: str) -> Weights:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.optimize
+import scipy
 
 from unskew.diagnosis.advice_record import CollectOption, Goal
 from unskew.diagnosis.expected_problem import Collectable, ExpectedProblem

@@ -14,7 +14,7 @@ from unskew.report.summary.column_balance import ShownDistribution, balance_rows
 from unskew.report.summary.privacy import few_differ, sources_with_few, without_counts
 from unskew.report.summary.record import BalanceRow
 from unskew.report.summary.source_table import hidden_sources
-from unskew.report.summary.stratum_table import tabulate_strata
+from unskew.report.summary.stratum_table import hide_strata
 from unskew.report.summary.weighted_pool import WeightedPool, describe_columns, fitted_columns
 
 
@@ -110,7 +110,7 @@ def _choose_outcomes(weighed: WeightedPool) -> tuple[dict[str, Floats], bool]:
 
 
 def _shown(weighed: WeightedPool, names: set[str]) -> list[ShownDistribution]:
-    table = tabulate_strata(weighed)
+    table = hide_strata(weighed)
     described, _ = describe_columns(weighed, names)
     return [show_distribution(weighed, column, table) for column in described]
 

@@ -59,11 +59,12 @@ def _fingerprint_lines(lines: Any) -> str:
     import pyarrow.compute as pc
 
     line_n = pa.array(lines, pa.large_binary())
+    nothing, end = (pa.scalar(text, pa.large_binary()) for text in (b"", b"\n"))
     digest = hashlib.sha256()
     order_n = pc.array_sort_indices(line_n)
     for begin in range(0, len(line_n), _ROWS):
-        block = line_n.take(order_n[begin : begin + _ROWS]).to_pylist()
-        digest.update(b"\n".join([*block, b""]))
+        block = line_n.take(order_n[begin : begin + _ROWS])
+        digest.update(pc.binary_join_element_wise(block, nothing, end).buffers()[2])
     return digest.hexdigest()
 
 
@@ -86,31 +87,35 @@ def _lines(frame: pd.DataFrame) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    between = pa.scalar(b"\x1f", pa.large_binary())
-    columns = [_cells(name, frame[name]) for name in frame.columns]
-    return pc.binary_join_element_wise(*columns, between)
+    # Names, values and what is between them are joined at once, by nothing.
+    pieces = []
+    for at, name in enumerate(frame.columns):
+        start = f"\x1f{name}=" if at else f"{name}="
+        pieces += [
+            pa.scalar(start.encode("utf-8", "surrogatepass"), pa.large_binary()),
+            _values(frame[name]),
+        ]
+    return pc.binary_join_element_wise(*pieces, pa.scalar(b"", pa.large_binary()))
 
 
-def _cells(name: str, column: pd.Series[Any]) -> Any:
-    """Return (n,) Arrow bytes ``name=value``; a category is written once."""
+def _values(column: pd.Series[Any]) -> Any:
+    """Return (n,) the values as Arrow bytes; a category is written once."""
     import numpy as np
     import pandas as pd
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     if isinstance(column.dtype, pd.StringDtype):
-        text_n = pa.array(column.fillna(str(column.dtype.na_value)), pa.large_string())
-        prefix, nothing = pa.scalar(f"{name}=", pa.large_string()), pa.scalar("", pa.large_string())
-        return pc.binary_join_element_wise(prefix, text_n, nothing).cast(pa.large_binary())
+        filled = column.fillna(str(column.dtype.na_value)) if column.hasnans else column
+        return pa.array(filled, pa.large_string()).cast(pa.large_binary())
     if column.dtype.kind == "f":
         # Twelve digits: representations may differ in the last bit from machine to machine.
-        texts = [f"{name}={value:.12g}" for value in column.to_numpy(dtype=np.float64)]
+        texts = [f"{value:.12g}" for value in column.to_numpy(dtype=np.float64)]
     elif isinstance(column.dtype, pd.CategoricalDtype):
         code_n, levels = pd.factorize(column, use_na_sentinel=False)
-        texts = [f"{name}={value}" for value in levels.tolist()]
+        texts = [str(value) for value in levels.tolist()]
         return _encoded(texts).take(pa.array(code_n))
     else:
-        texts = [f"{name}={value}" for value in column.tolist()]
+        texts = [str(value) for value in column.tolist()]
     return _encoded(texts)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.optimize
+import scipy
 
 from unskew.records import Floats, Ints
 from unskew.records.clustered_mean import effective_size, plain_mean

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import scipy.optimize
+import scipy
 
 from unskew.engine.threads import one_blas_thread
 from unskew.errors import ConfigError, DataError

@@ -94,8 +94,8 @@ def text_levels(column: pd.Series[Any], name: str) -> tuple[list[str], Ints]:
                 'into one level (of COCO files: several = "join").',
                 column=name,
             ) from error
-        values, code_n = list(uniques), np.asarray(codes, dtype=np.int64)
-    levels = [level_text(value) for value in values]
+        values, code_n = uniques.tolist(), np.asarray(codes, dtype=np.int64)
+    levels = [value if isinstance(value, str) else level_text(value) for value in values]
     if len(set(levels)) < len(levels):
         twice = next(level for level, count in Counter(levels).items() if count > 1)
         raise DataError(
@@ -105,6 +105,12 @@ def text_levels(column: pd.Series[Any], name: str) -> tuple[list[str], Ints]:
             level=twice,
         )
     return levels, code_n
+
+
+def as_text(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return the values of a categorical column; each category is read once, not each row."""
+    values = column.cat.categories.array.take(column.cat.codes.to_numpy(), allow_fill=True)
+    return type(column)(values, index=column.index, name=column.name)
 
 
 _SHOWN = 5

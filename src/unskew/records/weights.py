@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from unskew.weigh.bootstrap import Bootstrap
     from unskew.weigh.effective_size import Diagnosis
     from unskew.weigh.sensitivity import Sensitivity
+
+
+_Record = TypeVar("_Record")
 
 
 @dataclass(frozen=True, repr=False)
@@ -143,6 +146,29 @@ class RobustEstimate(Estimate):
     shift_p: float | None = None
 
 
+class _IdField:
+    def __get__(self, record: Any, owner: type | None = None) -> Any:
+        if record is None:
+            return self
+        held = record.__dict__["id"]
+        if not isinstance(held, np.ndarray):
+            held = record.__dict__["id"] = held.to_numpy()
+        return held
+
+    def __set__(self, record: Any, ids: npt.NDArray[Any] | pd.Series[Any]) -> None:
+        record.__dict__["id"] = ids
+
+
+def ids_on_demand(record: type[_Record]) -> type[_Record]:
+    """Let the field ``id`` be given as a column of a table, an array only where it is first read.
+
+    A million texts are 70 MB as Python objects, and 10 MB in their table.
+    """
+    record.id = _IdField()  # type: ignore[attr-defined]
+    return record
+
+
+@ids_on_demand
 @dataclass(frozen=True, eq=False, repr=False)
 class Weights:
     """One weight for every image, so that the weighted pool behaves like a sample of the target.
@@ -374,3 +400,11 @@ class Weights:
                 option=method,
             )
         return self.estimation
+
+
+def holds_ids(column: pd.Series[Any], weights: Weights) -> bool:
+    """Tell whether a column holds the ids of the weights, in their order."""
+    held = weights.__dict__["id"]
+    if hasattr(held, "array") and held.array.equals(column.array):
+        return True
+    return np.array_equal(weights.id, column.to_numpy())

@@ -19,6 +19,7 @@ from unskew.files.plain_json import json_value, write_json
 from unskew.files.reading import damage_named, read_json, read_text
 from unskew.files.spreadsheet_text import guard_table
 from unskew.records import Pool
+from unskew.records.levels import as_text
 from unskew.report.files import write_summary
 from unskew.report.summary.record import Summary
 from unskew.runs.inputs import Inputs
@@ -244,8 +245,8 @@ def write_frame(frame: pd.DataFrame, path: Path) -> None:
 
 def has_memberships(weights: SplitWeights) -> bool:
     """Tell whether the memberships are kept: there are several sources, and not too many images."""
-    n_sources = len(weights.weights.names)
-    return n_sources > 1 and weights.id.size * n_sources <= _MOST_MEMBERSHIPS
+    n_images, n_sources = sum(part.images for part in weights.parts), len(weights.weights.names)
+    return n_sources > 1 and n_images * n_sources <= _MOST_MEMBERSHIPS
 
 
 def features_table(pool: Pool) -> pd.DataFrame:
@@ -253,7 +254,7 @@ def features_table(pool: Pool) -> pd.DataFrame:
     frame = pool.frame.drop(
         columns=[name for name in ("path", "label", "group", "split") if name in pool.frame.columns]
     )
-    return frame.assign(source=frame["source"].astype(str))
+    return frame.assign(source=as_text(frame["source"]))
 
 
 def diagnostics_table(summary: Summary) -> pd.DataFrame:

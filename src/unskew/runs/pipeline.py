@@ -76,7 +76,9 @@ def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run:
     by_target = _weigh(inputs, heading)
     weights = next(iter(by_target.values()))
     # The page is about the images that the model was fitted on; the other splits are listed.
-    pool = replace(inputs.pool.take(weights.parts[0].row), set_aside=inputs.pool.set_aside)
+    pool, row = inputs.pool, weights.parts[0].row
+    if row.size < len(pool):
+        pool = replace(pool.take(row), set_aside=pool.set_aside)
     outcomes = config.report.outcomes or None
     diagnostics = diagnose(
         pool,

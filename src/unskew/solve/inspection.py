@@ -69,6 +69,18 @@ def inspect_rows(rows: Rows, names: Sequence[str], first_row: Ints | None = None
     return Inspection(rows.size_k, log_low_k, log_high_k, link_kl, common_kk)
 
 
+def inspect_cells(log_omega_ck: Floats, count_ck: Ints) -> Inspection:
+    """Inspect cells of images with the same ω, of which each source has ``count_ck``."""
+    seen = np.flatnonzero(count_ck.any(axis=1))
+    log_ck, count_ck = log_omega_ck[seen], count_ck[seen].astype(np.float64)
+    positive_ck = log_ck > -np.inf
+    low_k = np.min(log_ck, axis=0, initial=np.inf, where=positive_ck)
+    high_k = np.max(log_ck, axis=0, initial=-np.inf)
+    has_ck = positive_ck.astype(np.float64)
+    common_kk = (has_ck * count_ck.sum(axis=1)[:, None]).T @ has_ck
+    return Inspection(count_ck.sum(axis=0), low_k, high_k, has_ck.T @ count_ck, common_kk)
+
+
 def common_positive(rows: Rows, weight_n: Floats) -> Any:
     """Compute (K, K) Σ_i weight_i 1{ω_ik > 0} 1{ω_il > 0} over all images."""
     weighted = rows.with_counts(weight_n).unscaled

@@ -1,4 +1,4 @@
-"""Compiled loops over the graph of sources: weakest links, Laplacian systems, balanced flows.
+"""Compiled loops over the graph of sources: Laplacian systems, balanced flows.
 
 Importing this file loads Numba.
 """
@@ -10,42 +10,6 @@ import math
 import numpy as np
 
 from unskew.solve.kernels_compiler import compiled
-
-
-@compiled
-def widest_paths(capacity_kl):
-    """Find the widest path from node 0 to the node that is hardest to reach.
-
-    Returns (width, from, to), its narrowest edge. Dijkstra's algorithm with the minimum along a
-    path in place of the sum; the width is 0 if some node cannot be reached.
-    """
-    n_nodes = capacity_kl.shape[0]
-    width = np.zeros(n_nodes)
-    done = np.zeros(n_nodes, np.bool_)
-    narrow_from = np.zeros(n_nodes, np.int64)
-    narrow_to = np.zeros(n_nodes, np.int64)
-    width[0] = np.inf
-    least, worst = np.inf, 0
-    for _ in range(n_nodes):
-        node = -1
-        for k in range(n_nodes):
-            if not done[k] and (node < 0 or width[k] > width[node]):
-                node = k
-        done[node] = True
-        if width[node] < least:
-            least, worst = width[node], node
-        for k in range(n_nodes):
-            edge = capacity_kl[node, k]
-            if not done[k] and min(width[node], edge) > width[k]:
-                if edge < width[node]:
-                    width[k], narrow_from[k], narrow_to[k] = edge, node, k
-                else:
-                    width[k], narrow_from[k], narrow_to[k] = (
-                        width[node],
-                        narrow_from[node],
-                        narrow_to[node],
-                    )
-    return least, narrow_from[worst], narrow_to[worst]
 
 
 @compiled

@@ -7,11 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
-import numpy as np
-
-from unskew.engine.row_blocks import ArrayReader
 from unskew.records import Floats, Ints, Overlap, Solution
-from unskew.solve.inspection import inspect_rows
+from unskew.solve.inspection import inspect_cells
 from unskew.solve.link_error import (
     LINK_ERROR_LIMIT,
     LinkError,
@@ -20,7 +17,6 @@ from unskew.solve.link_error import (
     stored_weights,
 )
 from unskew.solve.methods import Solved, solve_prepared, with_exact_hessian
-from unskew.solve.omega_rows import Rows
 from unskew.solve.options import OmegaOptions, Options, read_options, shows_options
 from unskew.solve.overlap import (
     is_strongly_connected,
@@ -121,17 +117,7 @@ def overlap_of_cells(log_omega_ck: Floats, count_ck: Ints, names: tuple[str, ...
 
     ``count_ck`` holds how many images each source has in each cell, ``names`` those of the sources.
     """
-    cell, source = np.nonzero(count_ck)
-    reader = ArrayReader(np.ascontiguousarray(log_omega_ck[cell]))
-    count = count_ck[cell, source].astype(np.float64)
-    rows = Rows(
-        reader=reader,
-        source_n=source.astype(np.int32),
-        n_sources=len(names),
-        count_n=count,
-        log=True,
-    )
-    return judge_overlap(inspect_rows(rows, names), names)
+    return judge_overlap(inspect_cells(log_omega_ck, count_ck), names)
 
 
 @shows_options(OmegaOptions)

@@ -27,7 +27,9 @@ from unskew.solve.omega_rows import Rows
 def judge_overlap(inspection: Inspection, names: tuple[str, ...]) -> Overlap:
     """Build the overlap graph, before the solve: the verdict is "ok" or "disconnected"."""
     n = float(inspection.size_k.sum())
-    common_mass = None if inspection.common_kk is None else inspection.common_kk / n
+    common_mass = inspection.common_kk
+    if common_mass is not None:
+        common_mass /= n  # in place: of thousands of sources the table is large
     link_kl, link, count = inspection.link_kl, None, None
     components = _components(link_kl, names) if sp.issparse(link_kl) else (names,)
     if len(components) == 1:
@@ -182,9 +184,7 @@ def _bottleneck(mass_kk: Any) -> float:
     if n_sources == 1:
         return 1.0
     if not sp.issparse(mass_kk):
-        from unskew.solve import kernels_graph
-
-        return float(kernels_graph.widest_paths(mass_kk)[0])
+        return widest_path(mass_kk)[0]
     mass = mass_kk.tocoo()
     keep = (mass.row != mass.col) & (mass.data > 0)
     top = float(mass.data.max(initial=1.0))
@@ -206,17 +206,39 @@ def _weakest_link(
         return None, None
     if sp.issparse(link_kl):
         return _weakest_sparse_link(link_kl, names)
-    from unskew.solve import kernels_graph
-
     # Strongly connected = node 0 reaches all and all reach node 0; so the bottleneck is the
     # narrower of the two directions.
-    forward, backward = (
-        kernels_graph.widest_paths(link_kl),
-        kernels_graph.widest_paths(np.ascontiguousarray(link_kl.T)),
-    )
+    forward, backward = widest_path(link_kl), widest_path(link_kl.T)
     if forward[0] <= backward[0]:
-        return (names[forward[1]], names[forward[2]]), float(forward[0])
-    return (names[backward[2]], names[backward[1]]), float(backward[0])
+        return (names[forward[1]], names[forward[2]]), forward[0]
+    return (names[backward[2]], names[backward[1]]), backward[0]
+
+
+def widest_path(capacity_kl: Floats) -> tuple[float, int, int]:
+    """Find the widest path from node 0 to the node that is hardest to reach.
+
+    Returns (width, from, to), its narrowest edge. Dijkstra's algorithm with the minimum along a
+    path in place of the sum; the width is 0 if some node cannot be reached.
+    """
+    n_nodes = capacity_kl.shape[0]
+    width_k, waits_k = np.zeros(n_nodes), np.ones(n_nodes, dtype=np.bool_)
+    narrow_k2 = np.zeros((n_nodes, 2), dtype=np.int64)
+    width_k[0] = least = np.inf
+    worst = 0
+    for _ in range(n_nodes):
+        node = int(np.argmax(np.where(waits_k, width_k, -1.0)))
+        waits_k[node] = False
+        own = width_k[node]
+        if own < least:
+            least, worst = own, node
+        edge_k = capacity_kl[node]
+        wider = np.flatnonzero(waits_k & (np.minimum(own, edge_k) > width_k))
+        is_edge = edge_k[wider] < own
+        narrow_k2[wider] = np.where(
+            is_edge[:, None], np.column_stack([np.full(wider.size, node), wider]), narrow_k2[node]
+        )
+        width_k[wider] = np.where(is_edge, edge_k[wider], own)
+    return float(least), int(narrow_k2[worst, 0]), int(narrow_k2[worst, 1])
 
 
 def _weakest_sparse_link(

@@ -23,7 +23,7 @@ import numpy as np
 import scipy.linalg
 import scipy.special
 
-from unskew.records import Floats, Ints
+from unskew.records import Bools, Floats, Ints
 from unskew.records.design_weights import add_design
 from unskew.solve.log_linear import sum_log_linear
 from unskew.solve.methods import Solved, solve_prepared
@@ -237,6 +237,18 @@ class Profile:
         if self.is_saturated:
             return np.asarray(self._membership_ck[self.cell[at]])
         return np.asarray(scipy.special.softmax(self.log_omega[at] + self.u[self.cell[at]], axis=1))
+
+    @property
+    def shares_images(self) -> bool:
+        """Tell whether any image could have come from more than one source."""
+        if self.is_saturated:
+            return bool(self.is_shared_c[self.cell].any())
+        return any(bool((q_bk.max(axis=1) < 1.0).any()) for _, _, q_bk in self.blocks())
+
+    @cached_property
+    def is_shared_c(self) -> Bools:
+        """(C,) which strata have images of several sources, where each has its own free ω."""
+        return np.asarray(self._membership_ck.max(axis=1) < 1.0)
 
     @cached_property
     def _membership_ck(self) -> Floats:

@@ -63,7 +63,7 @@ def unique_within(
 
     if isinstance(ids, pd.Series):
         ids = ids.infer_objects()  # one type of text, whatever was read
-    if not pd.Series(ids).dropna().duplicated().any():
+    if pd.Series(ids).is_unique:
         return ids
     first: dict[Any, str] = {}
     pairs = [(id, source) for id, source in zip(ids, sources, strict=True) if not is_missing(id)]

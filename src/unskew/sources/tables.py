@@ -13,7 +13,7 @@ import logging
 import os
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
@@ -38,7 +38,7 @@ class LocatedTable:
     """A table, and the line (in Parquet, the row) of every image, ``line_n``, counted from 1."""
 
     frame: pd.DataFrame
-    line_n: list[int]
+    line_n: Sequence[int]
     unit: str = "line"
 
 
@@ -238,7 +238,7 @@ def _read_json(file: str, user_path: str, kind: str) -> LocatedTable:
             )
     return LocatedTable(
         pd.DataFrame(records),
-        line_n or list(range(1, len(records) + 1)),
+        line_n or range(1, len(records) + 1),
         "line" if line_n else "record",
     )
 
@@ -274,7 +274,7 @@ def _read_parquet(file: str) -> LocatedTable:
         if any(name is not None for name in frame.index.names)
         else frame.reset_index(drop=True)
     )
-    return LocatedTable(frame, list(range(1, len(frame) + 1)), "row")
+    return LocatedTable(frame, range(1, len(frame) + 1), "row")
 
 
 def _not_utf8(file: str, user_path: str, error: UnicodeDecodeError) -> DataError:

@@ -100,16 +100,11 @@ def find_pool_cells(target: Target, pool: Pool | pd.DataFrame) -> PoolCells:
     if design_n is not None:
         drop_n = drop_n | (design_n == 0)
     cell_ca, cell_m = cells_of([attribute.code_n[~drop_n] for attribute in attributes])
-    cells = [
-        tuple(attribute.levels[at] for attribute, at in zip(attributes, cell, strict=True))
-        for cell in cell_ca
-    ]
-    in_scope_c = np.array(
-        [
-            all(attribute.rules[at] == "in" for attribute, at in zip(attributes, cell, strict=True))
-            for cell in cell_ca
-        ]
-    )
+    level_ac, in_scope_c = [], np.ones(cell_ca.shape[0], dtype=np.bool_)
+    for attribute, at_c in zip(attributes, cell_ca.T, strict=True):
+        level_ac.append([attribute.levels[at] for at in at_c.tolist()])
+        in_scope_c &= np.array([rule == "in" for rule in attribute.rules])[at_c]
+    cells = list(zip(*level_ac, strict=True))
     if not in_scope_c.any():
         raise CoverageError(
             "no image is within the target's scope: every one has a level outside it, or a missing "

@@ -133,7 +133,7 @@ def bootstrap_weights(
     if replicates < 1:
         raise wrong_option("replicates must be at least 1", replicates=replicates)
     seed = seed_of(rng)
-    check_order(values, weights.id)
+    check_order(values, weights)
     value_n = None if values is None else check_values(values, weights.weight.size)
     if weights.estimation is not None and not weights.estimation.omega_is_known:
         return bootstrap_fit(weights.estimation, replicates, seed, value_n)

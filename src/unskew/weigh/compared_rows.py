@@ -73,7 +73,7 @@ def find_memberships(
 ) -> npt.NDArray[Any]:
     """Compute (n, K) q at the solution; 0 for images that the model leaves out."""
     estimation = weights.estimation
-    q_nk = np.zeros((weights.weight.size, len(weights.names)), dtype=dtype)
+    q_nk = np.zeros((weights.weight.size, len(weights.names)), dtype=dtype, order="F")
     if estimation is None or estimation.omega_is_known:
         for at_b, q_bk in read_memberships(weights):
             q_nk[at_b] = q_bk if isinstance(q_bk, np.ndarray) else q_bk.toarray()

@@ -87,7 +87,7 @@ def doubly_robust_mean(
     The parameters are those of `Weights.mean`.
     """
     check_level(level)
-    check_order(values, weights.id)
+    check_order(values, weights)
     values = check_values(values, weights.weight.size)
     if isinstance(target_predicted, Target):
         return _by_margins(weights, values, predicted, target_predicted, level)
@@ -103,7 +103,7 @@ def doubly_robust_mean(
     if hasattr(predicted, "target_predicted"):
         model_stderr, folds = predicted.model_stderr, predicted.folds
         predicted, target_predicted = predicted.predicted, predicted.target_predicted
-    check_order(predicted, weights.id, "predicted")
+    check_order(predicted, weights, "predicted")
     predicted_n = check_values(predicted, weights.weight.size, "predicted")
     target = read_target_predictions(weights, predicted_n, target_predicted)
     if model_stderr > 0.0:

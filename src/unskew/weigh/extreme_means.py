@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.optimize
+import scipy
 
 from unskew.records import Floats, Ints
 from unskew.weigh.effective_size import add_by_code
@@ -134,11 +134,13 @@ def order_values(
     mean_c = np.add.reduceat(weight_a * value_a, start_c) / mass_c
     part_a = weight_a / mass_c[cell_a]
     share_a, gain_a = part_a.copy(), part_a * (value_a - mean_c[cell_a])
-    for at, end in zip(start_c, [*start_c[1:], size], strict=True):
-        # Cell by cell: what one sum over all cells loses to rounding would be divided by the share
-        # of a few images.
-        np.cumsum(share_a[at:end], out=share_a[at:end])
-        np.cumsum(gain_a[at:end], out=gain_a[at:end])
+    size_c = np.diff(start_c, append=size)
+    for width in np.unique(size_c[size_c > 1]).tolist():
+        # Cell by cell, those of one size at once: what one sum over all cells loses to rounding
+        # would be divided by the share of a few images.
+        at_cj = start_c[size_c == width][:, None] + np.arange(width)
+        share_a[at_cj] = np.cumsum(share_a[at_cj], axis=1)
+        gain_a[at_cj] = np.cumsum(gain_a[at_cj], axis=1)
     return OrderedValues(
         weight_n,
         value_n,

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy
 import scipy.linalg
-import scipy.optimize
 import scipy.special
 
 from unskew.records import Floats

@@ -18,7 +18,7 @@ from unskew.records.arrays import check_length, refuse_entries
 from unskew.weigh.effective_size import add_by_code
 
 if TYPE_CHECKING:
-    from unskew.records import Codes, Floats, Ints
+    from unskew.records import Codes, Floats, Ints, Weights
 
 
 class SampledRows(Protocol):
@@ -243,15 +243,15 @@ def student_estimate(mean: float, stderr: float, freedom: float, level: float) -
     return Estimate(mean, stderr, (mean - half_width, mean + half_width), level)
 
 
-def check_order(values: Any, id_n: npt.NDArray[Any], name: str = "values") -> None:
+def check_order(values: Any, weights: Weights, name: str = "values") -> None:
     """Refuse a pandas Series whose index holds the ids in another order.
 
     Values are taken by position, so they would go to the wrong images.
     """
     index: Any = getattr(values, "index", None)
-    if not hasattr(index, "equals") or len(index) != id_n.size:
+    if not hasattr(index, "equals") or len(index) != weights.weight.size:
         return
-    label_n = np.asarray(index)
+    label_n, id_n = np.asarray(index), weights.id
     if not np.array_equal(label_n, id_n) and set(label_n.tolist()) == set(id_n.tolist()):
         raise DataError(
             f"the index of {name} holds the ids of the weights in another order; pass "

@@ -194,7 +194,7 @@ def bound_weights_mean(
     if cell is None and weights.estimation is not None:
         cell = weights.estimation.stratum
     for column in (values, cell, by):
-        check_order(column, weights.id)
+        check_order(column, weights)
     value_n = check_values(values, weights.weight.size)
 
     def half_width(end: Extreme) -> float:

@@ -242,7 +242,7 @@ def _read_values(weights: Weights, means: Mapping[str, npt.ArrayLike] | None) ->
             option="means",
         )
     for values in means.values():
-        check_order(values, weights.id)
+        check_order(values, weights)
     return {name: check_values(values, weights.weight.size) for name, values in means.items()}
 
 

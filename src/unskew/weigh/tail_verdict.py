@@ -117,27 +117,30 @@ def judge_lone_strata(
     overlap: Overlap,
     weight_n: Floats,
     cell_n: npt.NDArray[np.integer],
-    unit_n: npt.NDArray[np.integer],
+    unit_n: npt.NDArray[np.integer] | None,
     names: Sequence[str],
 ) -> Overlap:
     """Turn the verdict to "weak" where strata with a single unit carry much of the variance.
 
     A stratum of mass p of which one unit holds more than half shows no spread of its own, so that
     its error is borrowed from the others. The value judged is Σ p²/Σ_j w_j² over such strata, w_j
-    the weight of a unit in a stratum. ``names`` are those of the strata.
+    the weight of a unit in a stratum. ``names`` are those of the strata; without ``unit_n`` every
+    image is a unit.
     """
-    # One number for both codes: numbers are sorted in a tenth of the time of pairs.
-    n_units = int(unit_n.max()) + 1
-    pair_p, place_n = np.unique(
-        cell_n.astype(np.int64) * n_units + unit_n.astype(np.int64), return_inverse=True
-    )
-    cell_p = pair_p // n_units
-    weight_p = add_by_code(place_n, weight_n, pair_p.size)
+    cell_p, weight_p = cell_n, weight_n
+    if unit_n is not None:
+        # One number for both codes: numbers are sorted in a tenth of the time of pairs.
+        n_units = int(unit_n.max()) + 1
+        pair_p, place_n = np.unique(
+            cell_n.astype(np.int64) * n_units + unit_n.astype(np.int64), return_inverse=True
+        )
+        cell_p = pair_p // n_units
+        weight_p = add_by_code(place_n, weight_n, pair_p.size)
     mass_c = add_by_code(cell_n, weight_n, len(names))
     is_lone_p = weight_p > (0.5 + 1e-9) * mass_c[cell_p]
     lone = float(np.square(weight_p[is_lone_p]).sum() / np.square(weight_p).sum())
-    worst = int(np.argmax(np.where(is_lone_p, weight_p, -1.0)))
-    cell = int(cell_p[worst])
+    lone_p = np.where(is_lone_p, weight_p, -1.0)
+    cell = int(cell_p[lone_p == lone_p.max()].min())
     count = int(np.count_nonzero(cell_p == cell))
     held = "has a single one" if count == 1 else f"has {count}, one of which outweighs the others"
     return _judge(

@@ -94,7 +94,7 @@ def weighted_mean(weights: Weights, values: npt.ArrayLike, level: float = 0.95) 
     source of normal values with equal weights, wide where few groups carry the variance. That of a
     rare outcome is not symmetric (`bound_share`).
     """
-    check_order(values, weights.id)
+    check_order(values, weights)
     value_n = check_values(values, weights.weight.size)
     check_level(level)
     if weights.estimation is not None and not weights.estimation.omega_is_known:

@@ -12,7 +12,13 @@ from unskew.errors import DataError, first_few
 from unskew.files.atomic import written_whole
 from unskew.files.reading import damage_named, read_arrow
 from unskew.records import Pool, Weights
-from unskew.records.levels import find_positions, is_scalar_column, level_text, refuse_extra
+from unskew.records.levels import (
+    as_text,
+    find_positions,
+    is_scalar_column,
+    level_text,
+    refuse_extra,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,16 +87,18 @@ def join_weights(pool: Pool, frame: pd.DataFrame) -> pd.DataFrame:
             f"{first_few(lacking)}.",
             columns=lacking,
         )
-    ids, owned = pool.frame["id"].tolist(), frame["id"].tolist()
-    at_n = find_positions(ids, owned, of="the images", among="the weights")
-    if len(owned) > len(ids):
-        refuse_extra(
-            owned,
-            ids,
-            of="the images",
-            among="the weights",
-            way_out="Were the weights computed from this pool?",
-        )
+    at_n: Any = slice(None)
+    if not frame["id"].array.equals(pool.frame["id"].array):
+        ids, owned = pool.frame["id"].tolist(), frame["id"].tolist()
+        at_n = find_positions(ids, owned, of="the images", among="the weights")
+        if len(owned) > len(ids):
+            refuse_extra(
+                owned,
+                ids,
+                of="the images",
+                among="the weights",
+                way_out="Were the weights computed from this pool?",
+            )
     roles = pool.frame[[name for name in COLUMNS if name in pool.frame.columns]].drop(
         columns=list(_WEIGHTS), errors="ignore"
     )
@@ -144,7 +152,7 @@ def _arrow(column: pd.Series[Any]) -> Any:
     import pyarrow as pa
 
     if isinstance(column.dtype, pd.CategoricalDtype):
-        column = column.astype(column.cat.categories.dtype)
+        column = as_text(column)
     lists = column.name == "label" and not is_scalar_column(column)
     if lists and any(is_list(value) for value in column.tolist()):
         return pa.array([_texts(value) for value in column.tolist()], type=pa.list_(pa.string()))

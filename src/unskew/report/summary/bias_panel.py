@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,11 +76,8 @@ def _strata_curves(weighed: WeightedPool, sources: list[int]) -> list[Curve]:
         present = {cell[attribute] for cell in target.strata}
         levels = [level for level in ordered if level in present]
         levels = [*levels, *sorted(present - set(ordered))][:_MOST_LEVELS]
-        rows = {
-            level: np.array([cell[attribute] == level for cell in target.strata])
-            & (target.mass > 0)
-            for level in levels
-        }
+        level_c = np.array([cell[attribute] for cell in target.strata], dtype=object)
+        rows = {level: (level_c == level) & (target.mass > 0) for level in levels}
         rows = {level: own_c for level, own_c in rows.items() if own_c.any()}
         mean_lk = np.array(
             [
@@ -217,9 +216,7 @@ def show_bias(
         anchor="given with the biasing functions" if shown is None else shown.anchor,
         notes=() if shown is None else sentences(shown.notes),
         # Edges of boxes are values of single images, masses of strata may be counts.
-        parameters=()
-        if shown is None or private
-        else tuple(sorted(_parameters(shown.parameters))[:_MOST_PARAMETERS]),
+        parameters=() if shown is None or private else tuple(_first_parameters(shown.parameters)),
         curves=curves,
         fit_p_value=None if fit is None else fit.p_value,
         fit_message=diagnostics.fit_note if fit is None else _fit_message(fit, private),
@@ -266,13 +263,20 @@ def _fit_rows(fit: Any, private: bool) -> tuple[FitRow, ...]:
     return tuple(_fit_row(row, row.feature, private) for row in rows[:_MOST_PARAMETERS])
 
 
-def _parameters(parameters: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, str]]:
+def _first_parameters(parameters: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the first parameters by name, with their values as texts."""
+    first = heapq.nsmallest(_MOST_PARAMETERS, _parameters(parameters), key=itemgetter(0))
+    for name, value in first:
+        yield name, _value_text(value)
+
+
+def _parameters(parameters: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in parameters.items():
         full = f"{before}{name}"
         if isinstance(value, Mapping):
             yield from _parameters(value, f"{full} · ")
         else:
-            yield full, _value_text(value)
+            yield full, value
 
 
 def _value_text(value: Any) -> str:

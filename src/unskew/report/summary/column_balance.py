@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -103,8 +104,9 @@ def _cells(
         return [], np.arange(column.size), False
     share_l = np.maximum(column.shares(), 0.0 if described.target is None else described.target)
     most = _MOST_ORDERED if column.ordered else _MOST_LEVELS
-    rank = sorted(range(column.size), key=lambda at: (-share_l[at], column.levels[at]))
-    kept = set(rank[:most])
+    share = share_l.tolist()
+    rank = heapq.nsmallest(most, range(column.size), key=lambda at: (-share[at], column.levels[at]))
+    kept = set(rank)
     if weighed.private and described.by_strata:
         # A level that is not in the target's scope is named in the table of strata, if its images
         # are ten or more.

@@ -21,6 +21,7 @@ from unskew.report.summary.source_table import Copies
 from unskew.report.summary.weighted_pool import WeightedPool
 
 if TYPE_CHECKING:
+    import pandas as pd
     from PIL.Image import Image
 
 _SIDE = 96
@@ -173,14 +174,25 @@ def _first(weighed: WeightedPool, rows: Ints, key: Floats, most: int) -> Ints:
         rows, key = rows[key <= limit], key[key <= limit]
         # Of strata all rows have the same weight: of the ties only those with the first ids.
         tied = key == limit
-        ids = list(map(str, weighed.frame["id"].iloc[rows[tied]]))
-        last = heapq.nsmallest(most, ids)[-1]
+        import pyarrow.compute as pc
+
+        id_t = _texts(weighed.frame["id"].iloc[rows[tied]])
+        last = id_t[pc.bottom_k_unstable(id_t, most)[-1].as_py()]
         kept = ~tied
-        kept[tied] = [id <= last for id in ids]
+        kept[tied] = pc.less_equal(id_t, last)
         rows, key = rows[kept], key[kept]
     ids = list(map(str, weighed.frame["id"].iloc[rows]))
     first = heapq.nsmallest(most, zip(key.tolist(), ids, rows.tolist(), strict=True))
     return np.array([row for _, _, row in first], dtype=np.int64)
+
+
+def _texts(column: pd.Series[Any]) -> Any:
+    """Return an Arrow array of text, whose order is that of Python."""
+    import pandas as pd
+    import pyarrow as pa
+
+    is_text = isinstance(column.dtype, pd.StringDtype)
+    return pa.array(column if is_text else list(map(str, column)), pa.large_string())
 
 
 def only_source(weighed: WeightedPool) -> Ints:

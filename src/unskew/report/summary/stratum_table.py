@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -52,22 +53,24 @@ def tabulate_strata(weighed: WeightedPool, stderr_c: Floats | None = None) -> St
         return StratumTable(shown_total=weighed.n)
     hidden_c, shown_total, hides_dropped = _hidden(weighed, strata)
     in_scope_c = strata.in_scope
-    places = zip((~in_scope_c).tolist(), (-strata.mass).tolist(), strata.names, strict=True)
-    order = [at for *_, at in sorted((*place, at) for at, place in enumerate(places))]
-    if weighed.private:
-        # A level that a few images have and the target does not name would be named by them.
-        order = [at for at in order if in_scope_c[at] or not hidden_c[at]]
+    # A level that a few images have and the target does not name would be named by them.
+    named = np.flatnonzero(in_scope_c | ~hidden_c).tolist()
     uncovered = [
         uncovered_row(name, mass)
         for name, mass in sorted(strata.uncovered.items(), key=lambda item: (-item[1], item[0]))
     ]
-    n_strata = len(uncovered) + len(order)
+    n_strata = len(uncovered) + len(named)
     note = (
         ""
         if n_strata <= _MOST_ROWS
         else f"{_MOST_ROWS} of {n_strata:,} strata are shown: uncovered ones, then the largest."
     )
-    shown = order[: max(_MOST_ROWS - len(uncovered), 0)]
+    outside, mass, names = (~in_scope_c).tolist(), strata.mass.tolist(), strata.names
+    shown = heapq.nsmallest(
+        max(_MOST_ROWS - len(uncovered), 0),
+        named,
+        key=lambda at: (outside[at], -mass[at], names[at]),
+    )
     rows = _rows(weighed, strata, shown, stderr_c, hidden_c, shown_total)
     return StratumTable(
         rows=tuple([*uncovered[:_MOST_ROWS], *rows]),
@@ -109,6 +112,14 @@ def hidden_names(weighed: WeightedPool, table: StratumTable) -> list[str]:
     ]
 
 
+def hide_strata(weighed: WeightedPool) -> StratumTable:
+    """Find what privacy hides of the strata; the rows of the table are left out."""
+    if weighed.strata is None or not weighed.private:
+        return StratumTable(shown_total=weighed.n)
+    hidden_c, shown_total, hides_dropped = _hidden(weighed, weighed.strata)
+    return StratumTable(hidden=hidden_c, shown_total=shown_total, hides_dropped=hides_dropped)
+
+
 def _hidden(weighed: WeightedPool, strata: TargetStrata) -> tuple[Any, int, bool]:
     """Return (C,) withheld strata, the images of pool shares, and: are dropped ones hidden?"""
     n_strata, n = len(strata.strata), weighed.n
@@ -132,8 +143,10 @@ def _rows(
     shown_total: int,
 ) -> list[StratumRow]:
     """Make the rows of the strata ``shown``, in that order."""
-    kept_n = strata.code >= 0
-    code_n, weight_n = strata.code[kept_n], weighed.weight_n[kept_n]
+    code_n, weight_n = strata.code, weighed.weight_n
+    if code_n.min() < 0:
+        kept_n = code_n >= 0
+        code_n, weight_n = code_n[kept_n], weight_n[kept_n]
     n_strata = len(strata.strata)
     images_c = np.bincount(code_n, minlength=n_strata)
     weighted_c: Floats = np.asarray(
@@ -142,7 +155,8 @@ def _rows(
     square_c = np.bincount(code_n, weights=np.square(weight_n), minlength=n_strata)
     ess_c = np.divide(np.square(weighted_c), square_c, out=np.zeros(n_strata), where=square_c > 0)
     largest_c = np.zeros(n_strata)
-    np.maximum.at(largest_c, code_n, weight_n * weighed.n)
+    np.maximum.at(largest_c, code_n, weight_n)
+    largest_c *= weighed.n
     groups_c = weighed.group_counts(strata.code, n_strata)
     sources_of = _sources(weighed, strata, shown)
     target_c = strata.mass
@@ -190,24 +204,26 @@ def _sources(
 
     Where only aggregates are shown, with ten or more.
     """
-    is_shown = np.zeros(len(strata.strata) + 1, dtype=np.bool_)
-    is_shown[list(shown)] = True
+    place_c = np.full(len(strata.strata) + 1, -1)
+    place_c[list(shown)] = np.arange(len(shown))
     # The code of a dropped row, −1, is the last one, which is not shown.
-    kept, n_sources = np.flatnonzero(is_shown[strata.code]), len(weighed.names)
-    pair, pair_m = np.unique(
-        strata.code[kept] * n_sources + weighed.source_n[kept], return_inverse=True
-    )
+    place_n, n_sources = place_c[strata.code], len(weighed.names)
+    if len(shown) < len(strata.strata) or strata.code.min() < 0:
+        kept = np.flatnonzero(place_n >= 0)
+        pair_m = place_n[kept] * n_sources + weighed.source_n[kept]
+    else:
+        kept, pair_m = None, place_n * n_sources + weighed.source_n
+    n_pairs = len(shown) * n_sources
     if weighed.private:
-        pair = pair[weighed.cell_sizes(pair_m, pair.size, kept) >= SMALLEST_CELL]
-    names: dict[int, list[str]] = {at: [] for at in shown}
-    for at in pair.tolist():
-        names[at // n_sources].append(weighed.names[at % n_sources])
-    return {
-        at: tuple(own)
-        if len(own) <= _MOST_NAMES
-        else (*own[:_MOST_NAMES], f"and {len(own) - _MOST_NAMES} more")
-        for at, own in names.items()
-    }
+        seen_p = weighed.cell_sizes(pair_m, n_pairs, kept) >= SMALLEST_CELL
+    else:
+        seen_p = np.bincount(pair_m, minlength=n_pairs) > 0
+    names = {}
+    for at, seen_k in zip(shown, seen_p.reshape(len(shown), n_sources), strict=True):
+        own, n_own = np.flatnonzero(seen_k)[:_MOST_NAMES].tolist(), int(seen_k.sum())
+        more = [f"and {n_own - _MOST_NAMES} more"] if n_own > _MOST_NAMES else []
+        names[at] = (*(weighed.names[k] for k in own), *more)
+    return names
 
 
 def uncovered_row(name: str, mass: float, weighted: float | None = 0.0) -> StratumRow:

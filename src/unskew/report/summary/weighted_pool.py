@@ -12,6 +12,7 @@ import numpy as np
 from unskew.errors import ConfigError, DataError, UnskewError
 from unskew.records import Floats, Ints, Pool, Target, Weights
 from unskew.records.levels import find_positions, list_ids, refuse_extra
+from unskew.records.weights import holds_ids
 from unskew.report.summary.columns import (
     ShownColumn,
     align_column,
@@ -114,9 +115,8 @@ def pair_with_weights(pool: Pool, weights: Weights, private: bool) -> WeightedPo
     """
     _check_kinds(pool, weights)
     order = _order(pool, weights)
-    same = np.array_equal(order, np.arange(order.size))
-    ordered = pool if same else pool.take(order)
-    _check_origin(pool, weights, order)
+    ordered = pool if order is None else pool.take(order)
+    _check_origin(ordered, weights)
     weighed = WeightedPool(ordered, weights, private, pool.set_aside)
     units = int(weighed.cell_sizes(np.zeros(weighed.n, dtype=np.int64), 1)[0])
     if private and too_small(units):
@@ -151,15 +151,15 @@ def _check_kinds(pool: Pool, weights: Weights) -> None:
         )
 
 
-def _check_origin(pool: Pool, weights: Weights, order: Ints) -> None:
+def _check_origin(pool: Pool, weights: Weights) -> None:
     """Refuse a pool that names another source for an image than the weights do."""
     names = pool.names
     code_k = np.array(
         [names.index(name) if name in names else -1 for name in weights.names], dtype=np.int64
     )
-    other = np.flatnonzero(pool.source[order] != code_k[weights.source])
+    other = np.flatnonzero(pool.source != code_k[weights.source])
     if other.size:
-        own, theirs = names[pool.source[order[other[0]]]], weights.names[weights.source[other[0]]]
+        own, theirs = names[pool.source[other[0]]], weights.names[weights.source[other[0]]]
         name = list_ids(weights.id)[other[0]]
         raise DataError(
             f"pool and weights disagree about where image {name!r} comes from: {own!r} and "
@@ -169,15 +169,15 @@ def _check_origin(pool: Pool, weights: Weights, order: Ints) -> None:
         )
 
 
-def _order(pool: Pool, weights: Weights) -> Ints:
-    """Return (n,) the row of the pool of every weight."""
-    ids, n = pool.frame["id"].to_numpy(), weights.weight.size
-    if len(pool) == n and np.array_equal(ids, weights.id):
-        return np.arange(n)
-    own, wanted = list_ids(ids), list_ids(weights.id)
+def _order(pool: Pool, weights: Weights) -> Ints | None:
+    """Return (n,) the row of the pool of every weight; None: they are in its order."""
+    n = weights.weight.size
+    if len(pool) == n and holds_ids(pool.frame["id"], weights):
+        return None
+    own, wanted = list_ids(pool.frame["id"]), list_ids(weights.id)
     if np.array_equal(weights.id, np.arange(n)) and len(pool) == n and not set(own) >= set(wanted):
         # `debias_weights` numbers the rows where it is given no ids.
-        return np.arange(n)
+        return None
     order = find_positions(wanted, own, of="the weights", among="the pool")
     way_out = "Pass the pool that was weighed (pool.take(rows) chooses images)."
     refuse_extra(own, wanted, of="the weights", among="the pool", way_out=way_out)

@@ -215,7 +215,10 @@ def _quantile(sorted_n: Floats, level: float, private: bool) -> float | None:
     n = sorted_n.size
     if n == 0 or (private and min(level, 1 - level) * n < SMALLEST_CELL):
         return None
-    return rounded(float(np.quantile(sorted_n, level)), 2 if private else 10)
+    # The two neighbours suffice: np.quantile would look for them among all.
+    at = level * (n - 1)
+    low, high = sorted_n[math.floor(at)], sorted_n[math.ceil(at)]
+    return rounded(float(low + (high - low) * (at % 1)), 2 if private else 10)
 
 
 def _concentration(sorted_n: Floats, private: bool) -> tuple[tuple[float, float], ...]:
