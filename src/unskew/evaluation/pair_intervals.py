@@ -149,15 +149,15 @@ class MeasuredRates:
         ``row_jj``: of `follow_threshold`.
         """
         axis_jj = np.eye(self.value.size)
-        given = [
+        figures = [
             self.figure(float(value), axis_j, level)
             for value, axis_j in zip(self.value, axis_jj, strict=True)
         ]
         if fmr is None:
-            return given
+            return figures
         ends = self._threshold_interval(cells[0], fmr, level)
         end_2j = np.array([rates_at(cells, np.full((len(cells), 2), end)) for end in ends])
-        for j, figure in enumerate(given):
+        for j, figure in enumerate(figures):
             if j == 0 or figure.value is None or figure.interval is None:
                 continue
             shared = self._correlation(axis_jj[0], axis_jj[j]) * float(np.sign(row_jj[j, 0]))
@@ -167,8 +167,8 @@ class MeasuredRates:
             )
             low, high = gap_interval(figure.value, figure.interval, 0.0, moved, -shared)
             stderr = math.sqrt(self.errors.combine(row_jj[j]).variance)
-            given[j] = PairFigure(figure.value, (max(low, 0.0), high), stderr)
-        return given
+            figures[j] = PairFigure(figure.value, (max(low, 0.0), high), stderr)
+        return figures
 
     def _threshold_interval(self, rates: PairRates, fmr: float, level: float) -> Interval:
         """Return the thresholds that may have the false match rate ``fmr``.
@@ -234,10 +234,9 @@ def measure_rates(
     """Measure FMR and FNMR of every cell at a threshold.
 
     Few errors hardly show how much persons differ: a person who is mistaken for many others may be
-    among them, or not. So where a rate rests on k < 200 errors, the spread between persons is no
-    less, relative to the rate, than at the milder threshold with max(30, 4 k) errors; and the noise
-    of dyads no less than that of pairs which err independently of their weight, or of those that
-    err there.
+    among them, or not. So where a rate rests on k < 200 effective errors, the spread between
+    persons is no less, relative to the rate, than at the milder threshold with max(30, 4 k) of
+    them; and the noise of a pair no less than there.
     """
     limit_c2 = np.full((len(cells), 2), threshold)
     value_j, errors = rates_at(cells, limit_c2), estimate_rate_errors(sample, cells, limit_c2)
@@ -261,12 +260,11 @@ def measure_rates(
         if not (binomial > 0 and of_mild > 0):
             more.append((0.0, 0.0))
             continue
-        share = sample.weight[tail.rows] / sample.weight[tail.rows].sum()
-        of_a_pair = max(float(share @ share), mild.of_dyads / of_mild)
+        ratio = binomial / of_mild
         more.append(
             (
-                max(mild.of_units * (binomial / of_mild) ** 2 - own.of_units, 0.0),
-                max(binomial * of_a_pair - own.of_dyads, 0.0),
+                max(mild.of_units * ratio**2 - own.of_units, 0.0),
+                max(mild.of_dyads * ratio - own.of_dyads, 0.0),
             )
         )
     more_j2 = np.array(more)
@@ -285,12 +283,17 @@ def _extrapolate(tail: ScoreTail, threshold: float, fmr: float) -> float:
 
 
 def _milder(tail: ScoreTail, threshold: float, above: bool) -> float:
-    """Find the threshold with max(30, 4 k) errors, where this one has k < 200."""
+    """Find the threshold with max(30, 4 k) effective errors, where this one has k < 200."""
     n, below = tail.score.size, int(np.searchsorted(tail.score, threshold))
     errors = n - below if above else below
-    if errors >= _ENOUGH:
+    # Kish's number of the m most extreme pairs, m = 1 … n.
+    weight_m = -np.diff(tail.tail)[:: -1 if above else 1]
+    effective_m = np.cumsum(weight_m) ** 2 / np.maximum(np.cumsum(weight_m**2), 1e-300)
+    known = float(effective_m[errors - 1]) if errors else 0.0
+    if known >= _ENOUGH:
         return threshold
-    wanted = min(max(_LEAST, _BORROWED * errors), n // 2)
+    enough_m = effective_m >= max(_LEAST, _BORROWED * known)
+    wanted = min(int(np.argmax(enough_m)) + 1 if enough_m.any() else n, n // 2)
     if wanted <= errors:
         return threshold
     return float(tail.score[n - wanted] if above else tail.score[wanted])

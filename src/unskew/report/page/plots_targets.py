@@ -33,7 +33,13 @@ from unskew.report.page.tables import (
     show_share,
     table,
 )
-from unskew.report.summary.record import MeanOnTarget, Number, OutcomeByTarget, TargetsPanel
+from unskew.report.summary.record import (
+    MarginSetPanel,
+    MeanOnTarget,
+    Number,
+    OutcomeByTarget,
+    TargetsPanel,
+)
 
 _VERDICTS = {"ok": "can be reached", "weak": "with care", "no": "cannot be reached"}
 
@@ -65,7 +71,7 @@ def target_table(panel: TargetsPanel) -> PageTable:
     return replace(table("Targets", columns, rows).without_empty(), marked=marked)
 
 
-def moves_table(panel: TargetsPanel) -> PageTable:
+def moves_table(panel: TargetsPanel | MarginSetPanel) -> PageTable:
     """Tabulate the worst case of every outcome, and whether it hangs on the choice of target."""
     columns = (
         "Outcome",
@@ -91,7 +97,16 @@ def moves_table(panel: TargetsPanel) -> PageTable:
         for outcome in panel.outcomes
     ]
     marked = frozenset(k for k, outcome in enumerate(panel.outcomes) if outcome.hangs)
-    return replace(table("Worst case over the targets", columns, rows), marked=marked)
+    over = "targets" if isinstance(panel, TargetsPanel) else "set of margins"
+    return replace(table(f"Worst case over the {over}", columns, rows), marked=marked)
+
+
+def set_table(panel: MarginSetPanel) -> PageTable:
+    """Tabulate the smallest and largest mass of every level."""
+    rows = [
+        [name_cell(level), share_cell(low), share_cell(high)] for level, low, high in panel.bounds
+    ]
+    return table("The set of margins", ("Level", "Smallest", "Largest"), rows)
 
 
 def distance_table(panel: TargetsPanel) -> PageTable:
