@@ -127,7 +127,8 @@ WORLDS = {
     "subgroup gap": World(persons=300, images=(2, 2), impostors=20_000, gap=0.7, person=0.15),
 }
 
-# Not looked at while the intervals were made.
+# Other worlds than those that the intervals were made on; "women very rare" then led to counting
+# effective errors instead of errors.
 FRESH = {
     "other plain": World(persons=120, images=(2, 5), impostors=12_000, distance=3.5, person=0.15),
     "women very rare": World(persons=400, images=(2, 4), impostors=30_000, pool=0.1, gap=0.3),
