@@ -72,6 +72,8 @@ def test_few_false_matches_leave_the_threshold_open_upwards() -> None:
     row_jj = follow_threshold(cells, measured, 1e-3)
     chosen = measured.figures(cells, row_jj, 1e-3, 0.95)[1]
     assert chosen.value == fixed.value
+    assert chosen.interval is not None
+    assert fixed.interval is not None
     low, high = chosen.interval
     assert low < fixed.interval[0] < fixed.interval[1] < high
     # FNMR at the true threshold, 3.09.
