@@ -168,7 +168,8 @@ def bound_outcomes(
             high[1],
             at_centre.mean(value_n, level=level),
             difference_of_means(high, low, value_n, level),
-            *margins,
+            margins[0],
+            margins[1],
             target.within,
         )
     return BoundedMeans(weights, means)
