@@ -126,3 +126,18 @@ WORLDS = {
     "low false match rate": World(persons=600, images=(2, 2), impostors=40_000, distance=4.5),
     "subgroup gap": World(persons=300, images=(2, 2), impostors=20_000, gap=0.7, person=0.15),
 }
+
+# Other worlds than those that the intervals were made on; "women very rare" then led to counting
+# effective errors instead of errors.
+FRESH = {
+    "other plain": World(persons=120, images=(2, 5), impostors=12_000, distance=3.5, person=0.15),
+    "women very rare": World(persons=400, images=(2, 4), impostors=30_000, pool=0.1, gap=0.3),
+    "few women at night": World(
+        persons=150, images=(3, 8), pool=0.15, pool_night=0.2, target_night=0.6, night=0.3, gap=0.6
+    ),
+    "40 persons": World(persons=40, images=(3, 6), impostors=None, person=0.1),
+    "150 persons, all pairs": World(persons=150, images=(2, 3), impostors=None, person=0.25),
+    "many persons": World(persons=1000, images=(1, 3), impostors=60_000, distance=4.0, gap=0.4),
+    "unequal persons": World(persons=100, images=(2, 20), impostors=20_000, image=0.2),
+}
+WORLDS |= FRESH

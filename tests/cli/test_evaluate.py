@@ -56,6 +56,11 @@ def test_pairs_are_judged_and_written_with_their_page(tmp_path: Path, capsys: Ca
     assert run_command([*command, "-o", str(out)]) == 2
     assert run_command([*command, "-p", str(tmp_path / "pairs.csv")]) == 2
     assert run_command([*command, "--positive", "m"]) == 2
+    capsys.readouterr()
+    for option in ("--replicates", "--seed"):  # nothing is random: not a word was worse
+        assert run_command([*command, option, "0"]) == 2
+        assert option in capsys.readouterr().err
+    assert run_command([*command, "--target", "moon"]) == 2
     assert run_command(["evaluate", str(results), "-p", "x.csv", "--distance"]) == 2
     pairs.assign(id_b=pairs["id_a"]).to_csv(tmp_path / "pairs.csv", index=False)
     assert run_command(command) == 4

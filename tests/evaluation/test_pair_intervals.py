@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from unskew.evaluation.pair_intervals import count_interval, gap_interval, rate_interval
-from unskew.evaluation.pair_rates import RateError
+from unskew.evaluation.pair_intervals import (
+    _extrapolate,
+    count_interval,
+    follow_threshold,
+    gap_interval,
+    measure_rates,
+    rate_interval,
+)
+from unskew.evaluation.pair_rates import PairSample, RateError, make_rates, sort_scores
 
 NORMAL = 1.959963984540054
 
@@ -33,3 +41,41 @@ def test_distances_of_a_gap_add_up_in_squares_less_what_is_shared() -> None:
     assert gap == pytest.approx((0.2 - math.sqrt(0.02), 0.2 + math.sqrt(0.02)))
     shared = gap_interval(0.5, (0.4, 0.6), 0.3, (0.2, 0.4), 1.0)
     assert shared == pytest.approx((0.2, 0.2))
+
+
+def sample_of(impostor: np.ndarray, genuine: np.ndarray) -> PairSample:
+    """Impostor and genuine pairs, each of persons of its own."""
+    score = np.concatenate([impostor, genuine])
+    is_genuine = np.arange(score.size) >= impostor.size
+    first = np.arange(score.size)
+    second = np.where(is_genuine, first, first + score.size)
+    ones, strata = np.ones(score.size), np.zeros(2 * score.size, dtype=np.int64)
+    return PairSample(score, is_genuine, ones, first, second, strata)
+
+
+def test_an_exponential_tail_is_extrapolated_exactly() -> None:
+    share = (np.arange(20_000) + 0.5) / 20_000
+    sample = sample_of(-np.log(share), np.array([9.0]))
+    tail = sort_scores(sample, np.arange(20_000), sample.weight)
+    # 80 scores are beyond the milder threshold; the mean excess of these quantiles is 1% short.
+    assert _extrapolate(tail, math.log(1e3), 1e-5) == pytest.approx(math.log(1e5), rel=0.02)
+
+
+def test_few_false_matches_leave_the_threshold_open_upwards() -> None:
+    """Three of 3,000 impostor pairs reach it: FNMR may be that of a far higher threshold."""
+    rng = np.random.default_rng(0)
+    sample = sample_of(rng.normal(size=3000), rng.normal(3.0, 1.0, 400))
+    cells = [make_rates(sample, np.arange(3400))]
+    threshold = cells[0].threshold_at(1e-3)
+    measured = measure_rates(sample, cells, threshold)
+    fixed = measured.figures(cells, np.eye(2), None, 0.95)[1]
+    row_jj = follow_threshold(cells, measured, 1e-3)
+    chosen = measured.figures(cells, row_jj, 1e-3, 0.95)[1]
+    assert chosen.value == fixed.value
+    assert chosen.interval is not None
+    assert fixed.interval is not None
+    low, high = chosen.interval
+    assert low < fixed.interval[0] < fixed.interval[1] < high
+    # FNMR at the true threshold, 3.09.
+    assert low < 0.536 < high
+    assert high - low > 1.5 * (fixed.interval[1] - fixed.interval[0])

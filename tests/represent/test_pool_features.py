@@ -312,6 +312,24 @@ def test_large_tables_of_values_are_mapped_from_a_file(monkeypatch: pytest.Monke
     )
 
 
+class Wide(Centred):
+    """As many columns as an embedding has."""
+
+    columns: ClassVar[tuple[str, ...]] = tuple(f"c{k}" for k in range(150))
+
+    def prepare(self, pixels: np.ndarray) -> np.ndarray:
+        return np.full(150, float(pixels.mean()))
+
+    def compute(self, batch: np.ndarray) -> np.ndarray:
+        return batch
+
+
+def test_many_columns_are_entered_at_once() -> None:
+    # pandas warns of tables made column by column, and the command line would pass that on.
+    frame = represent_images(pool_of([random_pixels()]), [Wide()]).frame
+    assert frame.columns[-150:].tolist() == list(Wide.columns)
+
+
 def test_bad_calls_are_refused(tmp_path: Path) -> None:
     pool = pool_of([random_pixels()])
     with pytest.raises(DataError, match="images = false"):

@@ -93,7 +93,7 @@ def test_target_images_outside_the_pool(solved: Path, tmp_path: Path) -> None:
     frame = draw_day(1, np.random.default_rng(3)).drop(columns="site")
     frame.loc[:19, "shade"] = "pitch black"
     frame.to_csv(tmp_path / "new.csv", index=False)
-    found = monitor_run(solved / "out", tmp_path / "new.csv", target=True, state=tmp_path / "s")
+    found = monitor_run(solved / "out", tmp_path / "new.csv", of_target=True, state=tmp_path / "s")
     (stream,) = found.streams
     assert stream.kind == "target"
     assert stream.outside.outside == 20

@@ -31,7 +31,7 @@ def test_images_that_cannot_be_used_are_refused_by_name(solved: Path, tmp_path: 
     with refused(ConfigError, option="--source", value="moon"):
         monitor(day, source="moon")
     with refused(ConfigError, option="--source"):
-        monitor(day, source="north", target=True)
+        monitor(day, source="north", of_target=True)
     with refused(ConfigError, option="--batch", value="week"):
         monitor(day, batch="week")
     with refused(DataError, column="day", count=1):

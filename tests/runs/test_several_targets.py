@@ -12,9 +12,11 @@ import unskew
 from raising import refused
 from run_data import TABLE_SOURCES, error_of, weigh, write_disagreeing_sources
 from unskew.cli.app import run_command
+from unskew.config.run_config import read_config
 from unskew.report.summary.plain import summary_from_json
 from unskew.runs.evaluate import evaluate_run_targets
 from unskew.runs.output import file_of
+from unskew.target.settings import written_target
 
 TABLES = {
     "city": "margins.shade = { dark = 0.4, light = 0.6 }",
@@ -172,3 +174,28 @@ def test_one_target_that_is_not_identifiable_refuses_the_run_and_is_named(
     assert run_command(["check", str(folder / "fog.toml"), "-q", "--target", "city"]) == 0
     with refused(unskew.CoverageError, targets=["fog"]):
         unskew.run(folder / "fog.toml")
+
+
+def test_a_margin_known_up_to_a_set_is_bounded_on_the_page(folder: Path) -> None:
+    (folder / "set.toml").write_text(
+        f"{TABLE_SOURCES}\n[target]\n{TABLES['city']}\nwithin = 0.05\n{BIAS}"
+        '[report]\noutcomes = ["label"]\n'
+    )
+    out = weigh(folder / "set.toml", "set")
+    alone = weigh(write_targets(folder, "city", "city.toml"), "city")
+    assert (out / "weights.parquet").read_bytes() == (alone / "weights.parquet").read_bytes()
+    panel = summary_from_json((out / "report.json").read_text()).targets
+    assert panel is not None
+    assert panel.rows == ()
+    (own,) = panel.sets
+    assert [level for level, _, _ in own.bounds] == ["dark", "light"]
+    assert own.bounds[0][1:] == pytest.approx((0.35, 0.45))
+    config = read_config(folder / "set.toml")
+    target = config.read_target()
+    assert target is not None
+    assert dict(written_target(target)["within"])["dark"] == list(target.within["dark"])
+    for outcome in own.outcomes:
+        low, centre, high = (mean.value or 0.0 for mean in outcome.means)
+        assert low <= centre <= high
+        assert outcome.difference == pytest.approx(high - low)
+    assert "The set of margins" in (out / "report.html").read_text()

@@ -16,7 +16,6 @@ from unskew.cli.options import (
     OneTarget,
     Overwrite,
     Quiet,
-    Replicates,
     Results,
     UseAnyway,
     shows_progress,
@@ -138,7 +137,15 @@ GenuineBy = Annotated[
 Distance = Annotated[
     bool, typer.Option("--distance", help="With pairs: scores are distances, small if alike.")
 ]
-BootstrapSeed = Annotated[int, typer.Option("--seed", min=0, help="Of the bootstrap.")]
+BootstrapSeed = Annotated[
+    int | None, typer.Option("--seed", min=0, help="Of the bootstrap. Default: 0.")
+]
+Replicates = Annotated[
+    int | None,
+    typer.Option(
+        "--replicates", min=0, help="Bootstrap replicates behind the intervals. Default: 1000."
+    ),
+]
 
 
 def evaluate_model(
@@ -157,13 +164,13 @@ def evaluate_model(
     allow_missing: AllowMissing = False,
     allow_extra: AllowExtra = False,
     target: OneTarget = None,
-    replicates: Replicates = 1000,
+    replicates: Replicates = None,
     output: MetricsFolder = None,
     overwrite: Overwrite = False,
     force: UseAnyway = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
-    seed: BootstrapSeed = 0,
+    seed: BootstrapSeed = None,
     allow_code: AllowCode = None,
     jobs: Jobs = None,
     pairs: Pairs = None,
@@ -188,8 +195,8 @@ def evaluate_model(
     both: dict[str, Any] = {
         "by": by or (),
         "positive": positive,
-        "replicates": replicates,
-        "rng": seed,
+        "replicates": 1000 if replicates is None else replicates,
+        "rng": seed or 0,
     }
     of_images: dict[str, Any] = {"arm": arms or None, "save": save}
     of_predictions: dict[str, Any] = {
@@ -210,8 +217,10 @@ def evaluate_model(
     }
     if pairs is not None:
         unused = of_images | of_predictions | {"positive": positive, "second": second}
+        unused |= {"replicates": replicates, "seed": seed}
         _check_pairs_mode(bool(images) or predictions is not None, unused)
         common = {"by": by or (), "split": split, "allow_extra": allow_extra}
+        common |= {"target": target, "force": force}
         _evaluate_pairs(results, pairs, of_pairs | common, output, overwrite, as_json, quiet)
         return
     _refuse_unused(of_pairs, "--pairs")
@@ -283,7 +292,7 @@ def _check_pairs_mode(has_others: bool, others: Mapping[str, Any]) -> None:
         raise ConfigError(
             "name one thing to judge: images, --predictions, or --pairs.", option="--pairs"
         )
-    shared = ("split", "allow_extra")
+    shared = ("split", "allow_extra", "target")
     unused = {name: value for name, value in others.items() if name not in shared}
     _refuse_unused(unused, "images or --predictions, not with --pairs")
 

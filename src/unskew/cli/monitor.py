@@ -32,8 +32,8 @@ def watch_images(
         str | None,
         typer.Option("--source", help="The source of all new images, if they do not name it."),
     ] = None,
-    target: Annotated[
-        bool, typer.Option("--target", help="The new images are of the target, not of a source.")
+    of_target: Annotated[
+        bool, typer.Option("--of-target", help="The new images are of the target, not of a source.")
     ] = False,
     batch: Annotated[
         str | None,
@@ -72,7 +72,7 @@ def watch_images(
             results,
             new,
             source=source,
-            target=target,
+            of_target=of_target,
             batch=batch,
             max_uncovered=max_uncovered,
             state=state,

@@ -37,9 +37,19 @@ def print_target_panel(console: Console, panel: TargetsPanel) -> None:
         for row in panel.rows
     ]
     columns = ("target", "can be reached", "not covered", "effective images")
-    print_table(console, "Targets", columns, rows, text_columns=2)
+    if rows:
+        print_table(console, "Targets", columns, rows, text_columns=2)
     refused = [row for row in panel.rows if row.level == "no"]
     print_pairs(console, [(f"{row.name}:", row.message) for row in refused])
+    for own in panel.sets:
+        if not own.outcomes:
+            continue
+        print_table(
+            console,
+            f"Over the set of margins{f' of {own.name}' if own.name else ''}",
+            ("outcome", "lowest", "as given", "highest", "difference", "hangs on the choice"),
+            [_outcome_row(outcome) for outcome in own.outcomes],
+        )
     if panel.outcomes:
         names = [row.name for row in panel.rows]
         print_table(

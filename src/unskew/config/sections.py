@@ -243,6 +243,11 @@ class TargetSection(Section):
         "Target mass where no source has images is an error, or the target is made smaller. "
         "Default `error`.",
     )
+    within: float | dict[str, float | list[float]] | None = setting(
+        "a distance of masses, such as 0.05, or a table of level = distance or [smallest, largest]",
+        "With one of `margins`, or `table`: the masses are known up to this set only. See [several "
+        "targets](several-targets.md#a-margin-known-up-to-a-set).",
+    )
     holdout: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] | None = setting(
         "a share from 0 to below 1",
         "With `sample` or `source`: the share of it that judges the weights and does not fit "

@@ -10,19 +10,17 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.debiasing.pool_weights import debias
-from unskew.errors import ConfigError, CoverageError, did_you_mean, first_few, wrong_option
+from unskew.debiasing.target_difference import difference_of_means
+from unskew.errors import ConfigError, CoverageError, first_few
 from unskew.records import Bools, Estimate, Floats, Pool, Target, Weights
 from unskew.records.arrays import Randomness, seed_of
-from unskew.records.levels import level_text
 from unskew.solve.options import SolverOptions, shows_options
 from unskew.target.facts import Distribution
+from unskew.target.margin_set import level_names, name_bounds, only_fact, read_margin_set
 from unskew.weigh.sampling_units import check_values
 
 if TYPE_CHECKING:
     from unskew.bias.base import Bias
-
-# Masses that sum to 1 up to rounding do so.
-_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,6 +31,7 @@ class MeanOverMargins:
     ----------
     low, high : the smallest and the largest mean over the set, with their standard errors.
     centre : the mean at the target that was given.
+    difference : high − low, with the error of a difference on the same images.
     lowest, highest : the margins at which they are reached, {level: mass}.
     bounds : the set, {level: (smallest mass, largest mass)}.
     """
@@ -40,6 +39,7 @@ class MeanOverMargins:
     low: Estimate
     high: Estimate
     centre: Estimate
+    difference: Estimate
     lowest: Mapping[str, float]
     highest: Mapping[str, float]
     bounds: Mapping[str, tuple[float, float]]
@@ -72,7 +72,7 @@ def bound_over_margins(
     target: Target,
     values: npt.ArrayLike,
     *,
-    within: float | Mapping[Any, float | tuple[float, float]],
+    within: float | Mapping[Any, float | tuple[float, float]] | None = None,
     level: float = 0.95,
     rng: Randomness = 0,
     **options: Unpack[SolverOptions],
@@ -93,7 +93,8 @@ def bound_over_margins(
     values : (n,) h_i, finite, in the order of the pool.
     within : how far every mass may be from that of the target (0.05: ±0.05, within 0 and 1); or for
         single levels, by name, such a distance or their smallest and largest mass. Levels that are
-        not named keep their mass. Of a joint table a level is written ``"old × f"``.
+        not named keep their mass. Of a joint table a level is written ``"old × f"``. Default: that
+        of the target.
     level : coverage of the intervals.
     rng : as for `unskew.debias`.
     **options
@@ -109,86 +110,69 @@ def bound_over_margins(
     >>> round(bounds.low.value, 12), round(bounds.high.value, 12)
     (0.75, 0.85)
     """
+    if within is not None:
+        target = replace(target, within=name_bounds(only_fact(target), within))
     value_n = check_values(values, len(pool))
-    seed = seed_of(rng)
-    fact = _only_fact(target)
-    low_c, high_c = _read_set(fact, within)
-    inside = _at(target, fact, _inner_point(low_c, high_c))
-    weights = debias(pool, bias, inside, rng=seed, **options)
-    mean_c, covered_c = _stratum_means(weights, fact, value_n)
-    _check_covered(target, fact, high_c, covered_c)
-    ends = [_extreme(sign * mean_c, covered_c, low_c, high_c) for sign in (1.0, -1.0)]
-    targets = [target, *(_at(target, fact, mass_c) for mass_c in ends)]
-    centre, low, high = (
-        debias(pool, bias, own, rng=seed, **options).mean(value_n, level=level) for own in targets
-    )
-    names = _level_names(fact)
-    margins = [dict(zip(names, mass_c.tolist(), strict=True)) for mass_c in ends]
-    bounds = dict(zip(names, zip(low_c.tolist(), high_c.tolist(), strict=True), strict=True))
-    return MeanOverMargins(low, high, centre, margins[0], margins[1], bounds)
+    bounded = bound_outcomes(pool, bias, target, {"": value_n}, level=level, rng=rng, **options)
+    return bounded.means[""]
 
 
-def _only_fact(target: object) -> Distribution:
-    """Return the one distribution of a target; refuse others, whose mean is not linear in it."""
-    if isinstance(target, Target) and len(target.facts) == 1:
-        return target.facts[0]
-    raise ConfigError(
-        "a set of margins is around a target of one margin or one joint table (Target.margins, "
-        "Target.table): several margins are raked, which is not linear in them, and samples have "
-        f"no masses. Got {target!r:.200}.",
-        option="target",
-    )
+@dataclass(frozen=True, eq=False)
+class BoundedMeans:
+    """Several means over one set of margins, and the weights at their ends.
+
+    ``weights``: by the margin, a tuple of masses; ``means``: by outcome.
+    """
+
+    weights: Mapping[tuple[float, ...], Weights]
+    means: Mapping[str, MeanOverMargins]
 
 
-def _level_names(fact: Distribution) -> list[str]:
-    return [" × ".join(cell) for cell in fact.cells]
-
-
-def _read_set(fact: Distribution, within: Any) -> tuple[Floats, Floats]:
-    """Return (C,) the smallest and largest masses; refuse a set without a margin in it."""
-    mass_c = np.array(fact.mass)
-    names = _level_names(fact)
-    if not isinstance(within, Mapping):
-        within = dict.fromkeys(names, within)
-    low_c, high_c = mass_c.copy(), mass_c.copy()
-    for level, reach in within.items():
-        name = level_text(level)
-        if name not in names:
-            raise ConfigError(
-                f"within names {name!r}, which is no level of {fact.name}; it has "
-                f"{first_few(names, 12)}.{did_you_mean(name, names)}",
-                option="within",
-                level=name,
-                allowed=names,
-            )
-        at = names.index(name)
-        low_c[at], high_c[at] = _read_reach(name, reach, float(mass_c[at]))
-    if low_c.sum() > 1.0 + _ROUNDING or high_c.sum() < 1.0 - _ROUNDING:
+def bound_outcomes(
+    pool: Pool,
+    bias: Bias,
+    target: Target,
+    values: Mapping[str, Floats],
+    *,
+    level: float = 0.95,
+    rng: Randomness = 0,
+    **options: Unpack[SolverOptions],
+) -> BoundedMeans:
+    """Bound the mean of every outcome over the set of the target, as `bound_over_margins` does."""
+    seed, fact = seed_of(rng), only_fact(target)
+    if not target.within:
         raise ConfigError(
-            "no margin is within these bounds: masses sum to 1, but the smallest sum to "
-            f"{low_c.sum():.6g} and the largest to {high_c.sum():.6g}. Levels that within does not "
-            "name keep their mass.",
+            "within says how far the masses of the target may be from those given, such as 0.05.",
             option="within",
-            value=[float(low_c.sum()), float(high_c.sum())],
         )
-    return low_c, high_c
+    low_c, high_c = read_margin_set(fact, target.within)
+    weights: dict[tuple[float, ...], Weights] = {}
 
+    def weigh(mass_c: Floats) -> Weights:
+        margin = tuple(mass_c.tolist())
+        if margin not in weights:
+            weights[margin] = debias(pool, bias, _at(target, fact, mass_c), rng=seed, **options)
+        return weights[margin]
 
-def _read_reach(name: str, reach: Any, mass: float) -> tuple[float, float]:
-    try:
-        low, high = (
-            (float(reach[0]), float(reach[1]))
-            if isinstance(reach, list | tuple) and len(reach) == 2
-            else (max(mass - float(reach), 0.0), min(mass + float(reach), 1.0))
+    inside = weigh(_inner_point(low_c, high_c))
+    at_centre = debias(pool, bias, target, rng=seed, **options)
+    names, means = level_names(fact), {}
+    for name, value_n in values.items():
+        mean_c, covered_c = _stratum_means(inside, fact, value_n)
+        _check_covered(target, fact, high_c, covered_c)
+        ends = [_extreme(sign * mean_c, covered_c, low_c, high_c) for sign in (1.0, -1.0)]
+        low, high = ((weigh(mass_c), weigh(mass_c).mean(value_n, level=level)) for mass_c in ends)
+        margins = [dict(zip(names, mass_c.tolist(), strict=True)) for mass_c in ends]
+        means[name] = MeanOverMargins(
+            low[1],
+            high[1],
+            at_centre.mean(value_n, level=level),
+            difference_of_means(high, low, value_n, level),
+            margins[0],
+            margins[1],
+            target.within,
         )
-    except (TypeError, ValueError):
-        low, high = 1.0, 0.0
-    if not 0.0 <= low <= high <= 1.0:
-        raise wrong_option(
-            f"within gives a distance of 0 or more, or the smallest and largest mass (of {name})",
-            within=reach,
-        )
-    return low, high
+    return BoundedMeans(weights, means)
 
 
 def _inner_point(low_c: Floats, high_c: Floats) -> Floats:
@@ -229,7 +213,7 @@ def _stratum_means(weights: Weights, fact: Distribution, value_n: Floats) -> tup
 
 def _check_covered(target: Target, fact: Distribution, high_c: Floats, covered_c: Bools) -> None:
     """Refuse mass that the set allows where no source has images, unless it may be restricted."""
-    empty = [_level_names(fact)[at] for at in np.flatnonzero(~covered_c & (high_c > 0))]
+    empty = [level_names(fact)[at] for at in np.flatnonzero(~covered_c & (high_c > 0))]
     if empty and target.uncovered != "restrict":
         raise CoverageError(
             f"the set allows {fact.name} = {first_few(empty)} a mass, but no source has images of "

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
+from unskew.debiasing.margin_sets import MeanOverMargins, bound_outcomes
 from unskew.debiasing.several_targets import MeansByTarget, compare_means, total_variation
 from unskew.diagnosis.outcomes import find_outcomes
 from unskew.diagnosis.pool_diagnostics import can_estimate_means
-from unskew.errors import UnskewError
-from unskew.records import Diagnostics, Estimate, Pool, Target, Weights
+from unskew.errors import ConvergenceError, CoverageError, OverlapError, UnskewError
+from unskew.records import Diagnostics, Estimate, Floats, Pool, Target, Weights
 from unskew.report.summary.outcome_record import (
+    MarginSetPanel,
     MeanOnTarget,
     OutcomeByTarget,
     TargetRow,
@@ -35,8 +39,13 @@ from unskew.report.summary.weighted_pool import (
     target_sentences_of,
 )
 
+if TYPE_CHECKING:
+    from unskew.bias.base import Bias
+
 # Total variations, in sentences, of so many pairs at the most.
 _MOST_NAMED = 3
+# Outcomes that are bounded over a set of margins; each needs two fits.
+_MOST_BOUNDED = 12
 
 
 def compare_targets(
@@ -47,8 +56,10 @@ def compare_targets(
     outcomes: Sequence[str] | None = None,
     splits: Mapping[str, Sequence[SplitRow]] | None = None,
     privacy: Privacy = "full",
+    bias: Bias | None = None,
+    seed: int = 0,
 ) -> TargetsPanel:
-    """Compare the weights of one pool for several targets.
+    """Compare the weights of one pool for several targets, or over a set of margins.
 
     Parameters
     ----------
@@ -59,29 +70,102 @@ def compare_targets(
     splits : of each target.
     privacy : with "aggregate", means are withheld where strata are: those of two targets would
         tell the mean of a stratum in which they differ.
+    bias, seed : of the weights; needed where a target has a set of margins.
     """
     private = privacy == "aggregate"
     weighed = {name: pair_with_weights(pool, own, private) for name, own in weights.items()}
     main = next(iter(weights))
     hidden = {name: hidden_names(own, tabulate_strata(own)) for name, own in weighed.items()}
+    several = len(weights) > 1
     rows = tuple(
         _row(name, own, hidden[name], name == main, (splits or {}).get(name, ()))
         for name, own in weighed.items()
+        if several
     )
     withheld = private and any(hidden.values())
-    means = () if withheld else tuple(_means(weighed, diagnostics, outcomes))
+    means = tuple(_means(weighed, diagnostics, outcomes)) if several and not withheld else ()
     distances = tuple(
         (one, other, total_variation(weights[one], weights[other]))
         for one, other in combinations(weights, 2)
     )
-    sentences = [*_hanging(means), *_apart(distances)]
+    sentences = [*_hanging(means), *_apart(distances)] if several else []
+    values = {} if withheld else _known_values(weighed[main], diagnostics, outcomes)
+    sets = [
+        _bound_over_set(name if several else "", own, bias, values, seed)
+        for name, own in weighed.items()
+        if own.fitted.target is not None and own.fitted.target.within
+    ]
     if withheld:
         sentences.append(
             "Means by target are withheld, because strata of a few are: two targets that differ in "
             "such a stratum would tell its mean."
         )
-    plain: TargetsPanel = plain_value(TargetsPanel(rows, means, distances, tuple(sentences)))
+    panel = TargetsPanel(rows, means, distances, tuple(sentences), tuple(sets))
+    plain: TargetsPanel = plain_value(panel)
     return plain
+
+
+def _known_values(
+    weighed: WeightedPool, diagnostics: Diagnostics, outcomes: Sequence[str] | None
+) -> dict[str, Floats]:
+    """Return the values of the outcomes whose mean on the main target is on the page."""
+    known = {mean.outcome for mean in diagnostics.outcomes}
+    values = find_outcomes(weighed, outcomes).values
+    return {name: value_n for name, value_n in values.items() if name in known}
+
+
+def _bound_over_set(
+    name: str, weighed: WeightedPool, bias: Bias | None, values: Mapping[str, Floats], seed: int
+) -> MarginSetPanel:
+    """Bound the outcomes over the set of margins of a target."""
+    target = weighed.fitted.target
+    assert target is not None
+    bounds = tuple((level, low, high) for level, (low, high) in target.within.items())
+    if bias is None or not can_estimate_means(weighed.weights):
+        note = "The range over the set of margins needs a bootstrap with this model."
+        return MarginSetPanel(name, bounds, (), (note,))
+    shown = dict(list(values.items())[:_MOST_BOUNDED])
+    try:
+        bounded = bound_outcomes(weighed.pool, bias, target, shown, rng=seed)
+    except (OverlapError, CoverageError, ConvergenceError) as error:
+        return MarginSetPanel(name, bounds, (), (f"Not the whole set can be reached: {error}",))
+    outcomes = [
+        _over_set(outcome, set(np.unique(values[outcome])) <= {0.0, 1.0}, mean)
+        for outcome, mean in bounded.means.items()
+    ]
+    weak = [own for own in bounded.weights.values() if own.overlap.verdict != "ok"]
+    sentences = _hanging(outcomes, "over the set of margins")
+    sizes = [own.ess for own in bounded.weights.values()]
+    if outcomes:
+        sentences.append(f"At these margins {min(sizes):,.0f} to {max(sizes):,.0f} images count.")
+    if weak:
+        sentences.append(f"At some of them the sources overlap weakly: {weak[0].overlap.message}")
+    return MarginSetPanel(name, bounds, tuple(outcomes), tuple(sentences))
+
+
+def _over_set(outcome: str, is_share: bool, mean: MeanOverMargins) -> OutcomeByTarget:
+    ends = [
+        (f"lowest: {_margin_text(mean.lowest)}", mean.low),
+        ("as given", mean.centre),
+        (f"highest: {_margin_text(mean.highest)}", mean.high),
+    ]
+    low, high = mean.difference.interval
+    return OutcomeByTarget(
+        outcome=outcome,
+        is_share=is_share,
+        level=mean.centre.level,
+        means=tuple(MeanOnTarget(name, one.value, one.stderr, one.interval) for name, one in ends),
+        lowest=ends[0][0],
+        highest=ends[2][0],
+        difference=mean.difference.value,
+        stderr=mean.difference.stderr,
+        interval=(low, high),
+        hangs=low > 0.0,
+    )
+
+
+def _margin_text(margin: Mapping[str, float]) -> str:
+    return listed([f"{level} {mass:.3g}" for level, mass in margin.items()])
 
 
 def refused_targets(
@@ -114,13 +198,17 @@ def judge_all_targets(summary: Summary) -> Summary:
     """Let the verdict of the page count every target, and say which one the page is about."""
     panel, verdict = summary.targets, summary.verdict
     assert panel is not None
-    main = next(row.name for row in panel.rows if row.is_main)
+    main = next((row.name for row in panel.rows if row.is_main), "")
     weak = [row.name for row in panel.rows if row.level == "weak" and not row.is_main]
-    sentences = [
+    about = (
         f"This page is about the target {main}, the first of {len(panel.rows)}; the section "
-        "Targets compares all of them.",
+        "Targets compares all of them."
+    )
+    sentences = [
+        *([about] if panel.rows else []),
         *([f"Of the other targets {listed(weak)} can be reached with care only."] if weak else []),
         *panel.sentences,
+        *(sentence for own in panel.sets for sentence in own.sentences),
     ]
     level = "weak" if weak and verdict.level == "ok" else verdict.level
     judged = replace(verdict, level=level, sentences=(*verdict.sentences, *sentences))
@@ -208,15 +296,15 @@ def _shown(outcome: str, is_share: bool, compared: MeansByTarget, private: bool)
     )
 
 
-def _hanging(outcomes: Sequence[OutcomeByTarget]) -> list[str]:
+def _hanging(outcomes: Sequence[OutcomeByTarget], where: str = "between the targets") -> list[str]:
     """Say which outcomes move between the targets by more than sampling error."""
     if not outcomes:
         return []
     moving = [outcome for outcome in outcomes if outcome.hangs]
     if not moving:
         return [
-            f"None of the {len(outcomes)} outcomes moves between the targets by more than sampling "
-            "error explains: for them the choice of target does not visibly matter."
+            f"None of the {len(outcomes)} outcomes moves {where} by more than sampling error "
+            "explains: for them the choice of target does not visibly matter."
         ]
     shown = [
         f"{outcome.outcome}, from {_amount(outcome, outcome.lowest)} ({outcome.lowest}) to "

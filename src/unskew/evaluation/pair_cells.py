@@ -134,7 +134,7 @@ class PairJudge:
             row_jj = np.eye(measured.value.size)
             if point.target_fmr is not None:
                 row_jj = follow_threshold(cells, measured, point.target_fmr)
-            figures = self._figures(measured, row_jj, self.level)
+            figures = measured.figures(cells, row_jj, point.target_fmr, self.level)
             alike_j = rates_at(plain, np.full((len(cells), 2), point.threshold))
             figures = [
                 replace(figure, unweighted=None if figure.value is None else float(alike))
@@ -143,7 +143,7 @@ class PairJudge:
             for c, of_cell in enumerate(points):
                 both = figures[2 * c], figures[2 * c + 1]
                 of_cell.append(PairPoint(self.sign * point.threshold, point.target_fmr, *both))
-            own, together = self._gaps(names, measured, row_jj, figures, point)
+            own, together = self._gaps(names, measured, cells, row_jj, figures, point)
             gaps, largest = gaps + own, largest + together
         described = self._cells(("all", *names), cells, plain, points)
         return described, tuple(gaps), tuple(largest)
@@ -166,16 +166,11 @@ class PairJudge:
         ]
         return make_rates(self.sample, np.concatenate(rows))
 
-    def _figures(self, measured: MeasuredRates, row_jj: Floats, level: float) -> list[PairFigure]:
-        return [
-            measured.figure(float(value), row_j, level)
-            for value, row_j in zip(measured.value, row_jj, strict=True)
-        ]
-
     def _gaps(
         self,
         names: Sequence[str],
         measured: MeasuredRates,
+        cells: Sequence[PairRates],
         row_jj: Floats,
         figures: Sequence[PairFigure],
         point: OperatingPoint,
@@ -194,7 +189,9 @@ class PairJudge:
             strict = [
                 replace(figure, unweighted=own.unweighted)
                 for figure, own in zip(
-                    self._figures(measured, row_jj, 1.0 - (1.0 - self.level) / len(both)),
+                    measured.figures(
+                        cells, row_jj, point.target_fmr, 1.0 - (1.0 - self.level) / len(both)
+                    ),
                     figures,
                     strict=True,
                 )
@@ -271,8 +268,8 @@ class PairJudge:
         for point in self._roc(self.whole):
             threshold = self.sign * point.threshold
             measured = measure_rates(self.sample, [self.whole], threshold)
-            row_j = follow_threshold([self.whole], measured, point.fmr)[1]
-            figure = measured.figure(point.fnmr, row_j, self.level)
+            row_jj = follow_threshold([self.whole], measured, point.fmr)
+            figure = measured.figures([self.whole], row_jj, point.fmr, self.level)[1]
             points.append(replace(point, interval=figure.interval))
         return tuple(points)
 

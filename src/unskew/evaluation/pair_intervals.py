@@ -23,6 +23,8 @@ Interval = tuple[float, float]
 # A rate with fewer errors than _ENOUGH borrows the spread between persons from the threshold that
 # has _BORROWED times as many, and at least _LEAST.
 _ENOUGH, _BORROWED, _LEAST = 200, 4, 30
+# With fewer scores beyond it, a threshold is extrapolated.
+_FEWEST = 5
 _ROUNDING = 1e-12
 
 
@@ -119,19 +121,85 @@ class MeasuredRates:
             return PairFigure(None)
         error = self.errors.combine(combination_j)
         stderr = math.sqrt(error.variance)
-        used_j = combination_j != 0
         binomial = value * (1.0 - value)
         if binomial <= _ROUNDING or error.variance <= (_ROUNDING * binomial) ** 2:
             quantile = student_quantile(error.dyads, level)
-            size = float(self.size[used_j].min())
+            size = float(self.size[combination_j != 0].min())
             return PairFigure(value, count_interval(value, size, quantile), stderr)
-        square_j = combination_j[used_j] ** 2
-        error = replace(
+        whole = self._whole_error(error, combination_j)
+        return PairFigure(value, rate_interval(value, whole, level), stderr)
+
+    def _whole_error(self, error: RateError, combination_j: Floats) -> RateError:
+        """Add what rates of few errors are short of."""
+        square_j = combination_j**2
+        return replace(
             error,
-            of_units=error.of_units + float(square_j @ self.more_of_units[used_j]),
-            of_dyads=error.of_dyads + float(square_j @ self.more_of_dyads[used_j]),
+            of_units=error.of_units + float(square_j @ self.more_of_units),
+            of_dyads=error.of_dyads + float(square_j @ self.more_of_dyads),
         )
-        return PairFigure(value, rate_interval(value, error, level), stderr)
+
+    def figures(
+        self, cells: Sequence[PairRates], row_jj: Floats, fmr: float | None, level: float
+    ) -> list[PairFigure]:
+        """Describe all rates, at a given threshold or at that estimated for FMR₀ = ``fmr``.
+
+        Of an estimated threshold the distance of a bound from the rate has two parts: that at a
+        given threshold, and how far the rate goes while the threshold goes through its own
+        interval. They add up as the two errors are correlated (MOVER, Zou and Donner 2008).
+        ``row_jj``: of `follow_threshold`.
+        """
+        axis_jj = np.eye(self.value.size)
+        figures = [
+            self.figure(float(value), axis_j, level)
+            for value, axis_j in zip(self.value, axis_jj, strict=True)
+        ]
+        if fmr is None:
+            return figures
+        ends = self._threshold_interval(cells[0], fmr, level)
+        end_2j = np.array([rates_at(cells, np.full((len(cells), 2), end)) for end in ends])
+        for j, figure in enumerate(figures):
+            if j == 0 or figure.value is None or figure.interval is None:
+                continue
+            shared = self._correlation(axis_jj[0], axis_jj[j]) * float(np.sign(row_jj[j, 0]))
+            moved = (
+                figure.value - float(end_2j[:, j].max()),
+                figure.value - float(end_2j[:, j].min()),
+            )
+            low, high = gap_interval(figure.value, figure.interval, 0.0, moved, -shared)
+            stderr = math.sqrt(self.errors.combine(row_jj[j]).variance)
+            figures[j] = PairFigure(figure.value, (max(low, 0.0), high), stderr)
+        return figures
+
+    def _threshold_interval(self, rates: PairRates, fmr: float, level: float) -> Interval:
+        """Return the thresholds that may have the false match rate ``fmr``.
+
+        At the true one the observed rate varies about ``fmr`` like a gamma variable with the
+        variance of that rate: the interval has the thresholds at which it is no unusual value.
+        Where hardly any score is beyond, the tail is taken to be exponential.
+        """
+        axis_j = np.eye(self.value.size)[0]
+        error = self._whole_error(self.errors.combine(axis_j), axis_j)
+        ratio = fmr / max(float(self.value[0]), _ROUNDING)
+        units, dyads = error.of_units * ratio**2, error.of_dyads * ratio
+        if not units + dyads > 0:
+            dyads = fmr / float(self.size[0])
+        square = units * student_quantile(error.units, level) ** 2
+        square += dyads * student_quantile(error.dyads, level) ** 2
+        part = float(scipy.special.ndtr(-math.sqrt(square / (units + dyads))))
+        shape = fmr**2 / (units + dyads)
+        few, many = (
+            fmr / shape * float(scipy.special.gammaincinv(shape, p)) for p in (part, 1.0 - part)
+        )
+        high = rates.threshold_at(few)
+        if rates.impostor.score.size - np.searchsorted(rates.impostor.score, high) < _FEWEST:
+            high = max(high, _extrapolate(rates.impostor, rates.threshold_at(fmr), few))
+        return rates.threshold_at(min(many, 1.0)), high
+
+    def _correlation(self, first_j: Floats, second_j: Floats) -> float:
+        """Compute the correlation of the errors of two combinations of rates."""
+        both = math.prod(self.errors.combine(row_j).variance for row_j in (first_j, second_j))
+        shared = self.errors.covariance(first_j, second_j)
+        return float(np.clip(shared / math.sqrt(both), -1.0, 1.0)) if both > 0 else 0.0
 
     def gap(
         self, first: PairFigure, second: PairFigure, first_j: Floats, second_j: Floats
@@ -141,9 +209,7 @@ class MeasuredRates:
             return PairFigure(None)
         assert first.interval is not None
         assert second.interval is not None
-        shared = self.errors.covariance(first_j, second_j)
-        both = (first.stderr or 0.0) * (second.stderr or 0.0)
-        correlation = float(np.clip(shared / both, -1.0, 1.0)) if both > 0 else 0.0
+        correlation = self._correlation(first_j, second_j)
         interval = gap_interval(
             first.value, first.interval, second.value, second.interval, correlation
         )
@@ -168,9 +234,9 @@ def measure_rates(
     """Measure FMR and FNMR of every cell at a threshold.
 
     Few errors hardly show how much persons differ: a person who is mistaken for many others may be
-    among them, or not. So where a rate rests on k < 200 errors, the spread between persons is no
-    less, relative to the rate, than at the milder threshold with max(30, 4 k) errors; and the noise
-    of dyads no less than that of pairs which err independently of their weight.
+    among them, or not. So where a rate rests on k < 200 effective errors, the spread between
+    persons is no less, relative to the rate, than at the milder threshold with max(30, 4 k) of
+    them; and the noise of a pair no less than there.
     """
     limit_c2 = np.full((len(cells), 2), threshold)
     value_j, errors = rates_at(cells, limit_c2), estimate_rate_errors(sample, cells, limit_c2)
@@ -194,24 +260,40 @@ def measure_rates(
         if not (binomial > 0 and of_mild > 0):
             more.append((0.0, 0.0))
             continue
-        share = sample.weight[tail.rows] / sample.weight[tail.rows].sum()
+        ratio = binomial / of_mild
         more.append(
             (
-                max(mild.of_units * (binomial / of_mild) ** 2 - own.of_units, 0.0),
-                max(binomial * float(share @ share) - own.of_dyads, 0.0),
+                max(mild.of_units * ratio**2 - own.of_units, 0.0),
+                max(mild.of_dyads * ratio - own.of_dyads, 0.0),
             )
         )
     more_j2 = np.array(more)
     return MeasuredRates(value_j, errors, more_j2[:, 0], more_j2[:, 1], np.array(size))
 
 
+def _extrapolate(tail: ScoreTail, threshold: float, fmr: float) -> float:
+    """Find the threshold of a rate in an exponential tail, by the mean excess over a milder one."""
+    mild = _milder(tail, threshold, True)
+    first = int(np.searchsorted(tail.score, mild))
+    rate = float(tail.tail[first])
+    if not 0 < fmr < rate:
+        return threshold
+    excess = float(-np.diff(tail.tail[first:]) @ (tail.score[first:] - mild)) / rate
+    return mild + excess * math.log(rate / fmr)
+
+
 def _milder(tail: ScoreTail, threshold: float, above: bool) -> float:
-    """Find the threshold with max(30, 4 k) errors, where this one has k < 200."""
+    """Find the threshold with max(30, 4 k) effective errors, where this one has k < 200."""
     n, below = tail.score.size, int(np.searchsorted(tail.score, threshold))
     errors = n - below if above else below
-    if errors >= _ENOUGH:
+    # Kish's number of the m most extreme pairs, m = 1 … n.
+    weight_m = -np.diff(tail.tail)[:: -1 if above else 1]
+    effective_m = np.cumsum(weight_m) ** 2 / np.maximum(np.cumsum(weight_m**2), 1e-300)
+    known = float(effective_m[errors - 1]) if errors else 0.0
+    if known >= _ENOUGH:
         return threshold
-    wanted = min(max(_LEAST, _BORROWED * errors), n // 2)
+    enough_m = effective_m >= max(_LEAST, _BORROWED * known)
+    wanted = min(int(np.argmax(enough_m)) + 1 if enough_m.any() else n, n // 2)
     if wanted <= errors:
         return threshold
     return float(tail.score[n - wanted] if above else tail.score[wanted])

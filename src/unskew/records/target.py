@@ -53,6 +53,8 @@ class Target:
     reference : the sample (a `Pool`, or the path of one) or the name of the source known to be
         unbiased.
     holdout : share of the reference that judges and does not fit.
+    within : the smallest and largest mass of every level, {level: (low, high)}, where the margin is
+        known up to such a set only; weights are those of the masses given.
     label_shift : how shares were estimated from a classifier's scores; None otherwise.
     """
 
@@ -68,6 +70,7 @@ class Target:
     reference: Pool | str | None = None
     holdout: float = 0.0
     label_shift: LabelShift | None = None
+    within: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         """Say in a line what is known of the population."""
@@ -87,6 +90,7 @@ class Target:
             "missing": self.missing,
             "unit": self.unit if self.unit != "image" else "",
             "uncovered": self.uncovered if self.uncovered != "error" else "",
+            "within": "a set" if self.within else "",
             "holdout": f"{self.holdout:g}" if self.holdout else "",
         }
         further = "".join(f"; {name} {rule}" for name, rule in rules.items() if rule)

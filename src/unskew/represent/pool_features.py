@@ -307,15 +307,17 @@ def _enter_columns(
         usable_here = usable[first : first + len(pool)]
         last_usable = first_usable + int(usable_here.sum())
         kept = pool if usable_here.all() else pool.take(usable_here)
-        frame = kept.frame.assign(
-            **{name: values[first_usable:last_usable] for name, values in columns.items()}
-        )
-        ordered = [role for role in ROLES if role in frame.columns]
+        new = {name: values[first_usable:last_usable] for name, values in columns.items()}
+        others = kept.frame[[name for name in kept.frame.columns if name not in new]]
+        # In one piece: an embedding may have thousands of columns.
+        frame = pd.concat([others, pd.DataFrame(new, index=others.index)], axis=1)
+        names = dict.fromkeys([*kept.frame.columns, *new])
+        ordered = [role for role in ROLES if role in names]
         before = [] if pool.set_aside is None else [pool.set_aside]
         set_aside = pd.concat([*before, part], ignore_index=True) if len(part) else pool.set_aside
         entered.append(
             Pool(
-                frame[ordered + [name for name in frame.columns if name not in ROLES]],
+                frame[ordered + [name for name in names if name not in ROLES]],
                 kept.images,
                 set_aside,
             )

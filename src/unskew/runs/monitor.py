@@ -65,7 +65,7 @@ def monitor_run(
     new: str | PathLike[str],
     *,
     source: str | None = None,
-    target: bool = False,
+    of_target: bool = False,
     batch: str | None = None,
     max_uncovered: float = 0.05,
     state: str | PathLike[str] | None = None,
@@ -87,7 +87,7 @@ def monitor_run(
     folder : the results of a run.
     new : a folder or table of new images, read as the sources of the run are.
     source : the source of all new images; default: as their table or folders say.
-    target : the new images are of the target, not of a source.
+    of_target : the new images are of the target, not of a source.
     batch : a column, such as a date: each of its values is one look, in their order. Default: all
         new images are one look, named by today's date.
     max_uncovered : the share of the target's images that may be outside what the pool covers.
@@ -130,9 +130,9 @@ def monitor_run(
             (home / PROJECTIONS).unlink(missing_ok=True)
         options: dict[str, Any] = {"jobs": jobs, "progress": progress}
         reference, old = read_reference(out, config, home, **options)
-        pool = read_new(Path(new), config, tuple(reference.sources), source, target)
+        pool = read_new(Path(new), config, tuple(reference.sources), source, of_target)
         frame = represent_new(pool, out, config, home, **options).frame
-        if target:
+        if of_target:
             frame = frame.assign(source=TARGET_STREAM)
         else:
             _check_groups(reference, frame)

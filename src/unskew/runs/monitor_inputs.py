@@ -127,7 +127,7 @@ def read_new(
     if is_target:
         if source is not None:
             raise ConfigError(
-                "new images are of a source (--source) or of the target (--target), not both.",
+                "new images are of a source (--source) or of the target (--of-target), not both.",
                 option="--source",
                 value=source,
             )
@@ -196,7 +196,7 @@ def _check_sources(pool: Pool, names: tuple[str, ...]) -> None:
         raise DataError(
             f"{first_few([repr(name) for name in unknown])} is no source of the run, which has "
             f"{first_few(names, 12)}.{did_you_mean(unknown[0], names)} Name the source of all new "
-            "images with --source; images of the target go with --target. A source that is new "
+            "images with --source; images of the target go with --of-target. A source that is new "
             "needs `unskew weigh` with it.",
             sources=unknown,
             allowed=list(names),

@@ -11,10 +11,12 @@ from typing import Any
 from unskew.errors import ConfigError
 from unskew.evaluation.pairs import PairEvaluation, evaluate_pairs
 from unskew.files.atomic import written_together
+from unskew.files.checksums import check_files
 from unskew.files.fingerprints import find_versions, fingerprint_file
 from unskew.files.plain_json import write_json
 from unskew.report.page.pairs_page import render_pairs_page
 from unskew.runs.evaluate import part_notes, read_attributes, run_rules
+from unskew.runs.output import CONFIGURATION, FEATURES, SUMMARY, WEIGHTS, find_target_file
 from unskew.weigh.weights_table import read_weights_table
 
 PAIRS_FILE = "pairs.json"
@@ -26,28 +28,33 @@ def evaluate_pairs_run(
     pairs: str | PathLike[str],
     *,
     by: Sequence[str] = (),
+    target: str | None = None,
+    force: bool = False,
     **settings: Any,
 ) -> PairEvaluation:
     """Judge a table of pairs with the results that `unskew weigh` wrote into a folder.
 
-    Weights, attributes, bins and privacy are those of the run; ``settings`` are the keywords of
-    `unskew.evaluate_pairs`.
+    ``target`` is the name of one of several targets, None: the main one; ``force``: also if the
+    files are not those that the run wrote. Weights, attributes, bins and privacy are those of the
+    run; ``settings`` are the keywords of `unskew.evaluate_pairs`.
     """
     out = Path(folder)
-    table = read_weights_table(out / "weights.parquet")
-    private, bins = run_rules(out)
+    weights = find_target_file(out, WEIGHTS, target)
+    check_files(out, (weights.name, FEATURES, CONFIGURATION, SUMMARY), force=force)
+    table = read_weights_table(weights)
+    private, bins = run_rules(out, target)
     options: dict[str, Any] = {
         "private": private,
         "bins": bins,
-        "attributes": read_attributes(out / "features.parquet", by, table),
+        "attributes": read_attributes(out / FEATURES, by, table),
     }
     evaluation = evaluate_pairs(table, pairs, by=by, **options | settings)
-    files = {"weights": out / "weights.parquet", "pairs": Path(pairs)}
+    files = {"weights": weights, "pairs": Path(pairs)}
     origin = {
         "fingerprints": {name: fingerprint_file(path) for name, path in files.items()},
         "versions": find_versions(),
     }
-    notes = (*part_notes(out, evaluation.split), *evaluation.notes)
+    notes = (*part_notes(out, evaluation.split, target), *evaluation.notes)
     return replace(evaluation, notes=notes, origin=origin)
 
 

@@ -95,7 +95,8 @@ def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run:
         thumbnails=_MOST_PICTURES if config.report.thumbnails else 0,
         **heading,
     )
-    if len(by_target) > 1:
+    sets = [own.within for own in (*inputs.targets.values(), inputs.target) if own is not None]
+    if len(by_target) > 1 or any(sets):
         panel = compare_targets(
             pool,
             {name: own.weights for name, own in by_target.items()},
@@ -103,6 +104,8 @@ def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run:
             outcomes=outcomes,
             splits={name: _split_rows(own) for name, own in by_target.items()},
             privacy=config.report.privacy,
+            bias=inputs.bias,
+            seed=config.engine.seed,
         )
         summary = judge_all_targets(replace(summary, targets=panel))
     return Run(inputs, weights, diagnostics, summary, by_target if inputs.targets else {})

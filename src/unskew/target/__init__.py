@@ -15,6 +15,7 @@
   mathematics only.
 - ``label_shift_record``: shares of a target that were estimated from a classifier's scores: the
   record, in sentences.
+- ``margin_set``: a margin that is known up to a set: smallest and largest masses.
 - ``mass_covariance``: covariance of the target's masses, and how raking and restriction change
   it: pure mathematics.
 - ``methods``: what the methods of `Target` compute: the one module that `records/target.py`

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
@@ -10,6 +11,7 @@ from unskew.errors import ConfigError, DataError, did_you_mean, first_few, wrong
 from unskew.records import Pool, Target
 from unskew.records.levels import MISSING, level_text
 from unskew.target.facts import Distribution, cell_text, check_edges, read_margin, read_target_table
+from unskew.target.margin_set import name_bounds, only_fact
 from unskew.target.mass_covariance import mass_error
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ _CHOICES = {
 
 
 OPTIONS = ("bins", "outside", "missing", "unit", "uncovered")
+# Of targets of known masses only.
+WITHIN = "within"
 
 
 class TargetOptions(TypedDict, total=False):
@@ -34,6 +38,7 @@ class TargetOptions(TypedDict, total=False):
     missing: Mapping[str, str]
     unit: str
     uncovered: str
+    within: float | Mapping[Any, float | Sequence[float]]
 
 
 def uniform_target(by: str | Sequence[str], options: Mapping[str, Any]) -> Target:
@@ -58,12 +63,14 @@ def margins_target(
             "margins is empty: pass at least one, as {attribute: {level: number}}.",
             option="margins",
         )
+    options, within = _without_set(options)
     read = read_target_options(_attributes(margins), options)
     facts = tuple(
         read_margin(name, margin, read["bins"].get(name)) for name, margin in margins.items()
     )
     table = _read_interactions(interactions, read)
-    return _checked(Target(kind="margins", facts=facts, interactions=table, **read))
+    made = _checked(Target(kind="margins", facts=facts, interactions=table, **read))
+    return _with_set(made, within)
 
 
 def _read_interactions(
@@ -87,12 +94,25 @@ def _read_interactions(
 def table_target(
     table: pd.DataFrame, by: Sequence[str] | None, n: float | None, options: Mapping[str, Any]
 ) -> Target:
+    options, within = _without_set(options)
     bins = {
         name: check_edges(name, edges)
         for name, edges in _by_attribute("bins", options.get("bins"), tuple(by or ("age",))).items()
     }
     fact = read_target_table(table, by, bins, n)
-    return _checked(Target(kind="table", facts=(fact,), **read_target_options(fact.by, options)))
+    read = read_target_options(fact.by, options)
+    return _with_set(_checked(Target(kind="table", facts=(fact,), **read)), within)
+
+
+def _without_set(options: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+    """Take the set of margins out of the options."""
+    return {name: value for name, value in options.items() if name != WITHIN}, options.get(WITHIN)
+
+
+def _with_set(target: Target, within: Any) -> Target:
+    if within is None:
+        return target
+    return replace(target, within=name_bounds(only_fact(target), within))
 
 
 def sample_target(sample: Pool | str, holdout: float) -> Target:

@@ -17,6 +17,7 @@ from unskew.records.levels import level_text
 from unskew.records.target import THE_TARGET
 from unskew.target.building import (
     OPTIONS,
+    WITHIN,
     margins_target,
     sample_target,
     source_target,
@@ -109,10 +110,14 @@ def _given(target: Target) -> list[str]:
         return [f"In the target, {what} has the same mass."]
     word = "margin" if target.kind == "margins" else "joint distribution"
     parts = "levels" if target.kind == "margins" else "cells"
-    return [
+    sentences = [
         f"Given: the {word} of {fact.name} ({len(fact.cells)} {parts}), {_error(fact)}."
         for fact in target.facts
     ]
+    if target.within:
+        sets = [f"{level} {low:.3g} to {high:.3g}" for level, (low, high) in target.within.items()]
+        sentences.append(f"The masses may be anywhere in a set: {first_few(sets, 12)}.")
+    return sentences
 
 
 def _error(fact: Distribution) -> str:
@@ -229,8 +234,8 @@ def reference_sentences(target: Target, pool: Pool | pd.DataFrame) -> tuple[str,
 # What is known of the population: exactly one of them, with the keys that go with it.
 TARGET_KINDS: dict[str, tuple[str, ...]] = {
     "uniform": OPTIONS,
-    "margins": ("interactions", *OPTIONS),
-    "table": OPTIONS,
+    "margins": ("interactions", *OPTIONS, WITHIN),
+    "table": (*OPTIONS, WITHIN),
     "sample": ("holdout",),
     "source": ("holdout",),
     "predictions": OPTIONS,
@@ -259,7 +264,7 @@ def read_target(settings: Mapping[str, Any], folder: str | PathLike[str]) -> Tar
                 allowed=list(allowed),
             )
     base, value = Path(folder), settings[kind]
-    options: dict[str, Any] = {key: settings[key] for key in OPTIONS if key in settings}
+    options: dict[str, Any] = {key: settings[key] for key in (*OPTIONS, WITHIN) if key in settings}
     if kind == "uniform":
         return uniform_target(value, options)
     if kind == "margins":
@@ -388,6 +393,8 @@ def written_target(target: Target) -> dict[str, Any]:
         }
     if target.missing:
         written["missing"] = dict(target.missing)
+    if target.within:
+        written[WITHIN] = {name: list(ends) for name, ends in target.within.items()}
     defaults = {"unit": "image", "uncovered": "error"}
     return written | {
         option: getattr(target, option)

@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from unskew.report.page import svg, tables
-from unskew.report.summary.record import MeanOnTarget, Number, OutcomeByTarget, TargetsPanel
+from unskew.report.summary.record import (
+    MarginSetPanel,
+    MeanOnTarget,
+    Number,
+    OutcomeByTarget,
+    TargetsPanel,
+)
 
 _VERDICTS = {"ok": "can be reached", "weak": "with care", "no": "cannot be reached"}
 
@@ -30,10 +36,11 @@ def target_table(panel: TargetsPanel) -> tables.PageTable:
     ).without_empty()
 
 
-def moves_table(panel: TargetsPanel) -> tables.PageTable:
+def moves_table(panel: TargetsPanel | MarginSetPanel) -> tables.PageTable:
     """Tabulate the worst case of every outcome, and whether it hangs on the choice of target."""
+    over = "targets" if isinstance(panel, TargetsPanel) else "set of margins"
     return tables.list_rows(
-        "Worst case over the targets",
+        f"Worst case over the {over}",
         panel.outcomes,
         ("Outcome", lambda row: tables.name_cell(row.outcome)),
         ("Lowest mean", lambda row: _amount_cell(row, _value_of(row, row.lowest))),
@@ -47,6 +54,17 @@ def moves_table(panel: TargetsPanel) -> tables.PageTable:
             lambda row: tables.TableCell("yes" if row.hangs else "not visibly", float(row.hangs)),
         ),
         marked=lambda row: row.hangs,
+    )
+
+
+def set_table(panel: MarginSetPanel) -> tables.PageTable:
+    """Tabulate the smallest and largest mass of every level."""
+    return tables.list_rows(
+        "The set of margins",
+        panel.bounds,
+        ("Level", lambda bound: tables.name_cell(bound[0])),
+        ("Smallest", lambda bound: tables.share_cell(bound[1])),
+        ("Largest", lambda bound: tables.share_cell(bound[2])),
     )
 
 

@@ -148,13 +148,30 @@ class OutcomeByTarget:
 
 
 @dataclass(frozen=True)
+class MarginSetPanel:
+    """A target whose margin is known up to a set: outcomes at the ends of their range over it.
+
+    ``name``: of the target, empty where it is the only one; ``bounds``: (level, smallest, largest
+    mass); ``outcomes``: each at the margin of its lowest mean, at the one given, and at that of its
+    highest; ``sentences``: what hangs on the choice.
+    """
+
+    name: str
+    bounds: tuple[tuple[str, Number, Number], ...]
+    outcomes: tuple[OutcomeByTarget, ...]
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class TargetsPanel:
     """Several targets: verdicts, outcomes, and the total variation between their weights.
 
     ``distances``: (target, target, ½ Σ_i |π_i − π'_i|). ``sentences``: what hangs on the choice.
+    ``sets``: of targets whose margin is known up to a set.
     """
 
     rows: tuple[TargetRow, ...]
     outcomes: tuple[OutcomeByTarget, ...]
     distances: tuple[tuple[str, str, Number], ...]
     sentences: tuple[str, ...]
+    sets: tuple[MarginSetPanel, ...] = ()

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from unskew.report.summary.outcome_record import MarginSetPanel as MarginSetPanel
 from unskew.report.summary.outcome_record import MeanOnTarget as MeanOnTarget
 from unskew.report.summary.outcome_record import Number as Number
 from unskew.report.summary.outcome_record import OutcomeByTarget as OutcomeByTarget
