@@ -338,8 +338,8 @@ def load_trained(
     """Load the model that `train_model` wrote into ``folder``.
 
     Nothing in the file is run; a ``module:factory`` is imported and called. Its module must be
-    installed or imported already; one that is only in ``folder`` or in the working directory must
-    be named in ``allow_code``.
+    on PYTHONPATH or imported already; one of ``folder``, the working directory or an installed
+    package must be named in ``allow_code``.
     """
     path = Path(folder) / MODEL
     if not path.exists():
