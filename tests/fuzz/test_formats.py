@@ -1,6 +1,6 @@
 """Damaged files of every format that we read: computed, or refused by a typed error; no crash.
 
-``make fuzz`` tries thousands of mutants of each (UNSKEW_MUTANTS).
+``make fuzz`` tries thousands of mutants of each (UNSKEW_MUTANTS), others with each UNSKEW_SEED.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from unskew.training.folder import read_record
 from unskew.weigh.weights_table import read_weights_table
 
 COUNT = int(os.environ.get("UNSKEW_MUTANTS", "150"))
+SEED = int(os.environ.get("UNSKEW_SEED", "0"))
 # A mutant takes milliseconds; one that takes this long would hang a run on many files.
 SECONDS = 5.0
 # Pages take long to render.
@@ -203,13 +204,14 @@ def test_a_damaged_file_is_read_or_refused(name: str, tmp_path: Path) -> None:
     content, read = FORMATS[name]
     FRAME.to_csv(tmp_path / "t.csv", index=False)
     assert _tried(tmp_path / name, content, read) is None
-    _check_all(tmp_path / name, list(mutants(content, COUNT // SLOW.get(name, 1))), read)
+    _check_all(tmp_path / name, list(mutants(content, COUNT // SLOW.get(name, 1), SEED)), read)
 
 
 @pytest.mark.parametrize("name", ["report.json", "coco.json", "table.json", "training.json"])
 def test_a_document_whose_parts_disagree_is_read_or_refused(name: str, tmp_path: Path) -> None:
     content, read = FORMATS[name]
-    _check_all(tmp_path / name, list(json_mutants(content, COUNT // SLOW.get(name, 1))), read)
+    contents = list(json_mutants(content, COUNT // SLOW.get(name, 1), SEED))
+    _check_all(tmp_path / name, contents, read)
 
 
 def test_the_mutants_are_the_same_for_the_same_seed() -> None:
