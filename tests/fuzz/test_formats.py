@@ -40,8 +40,8 @@ COUNT = int(os.environ.get("UNSKEW_MUTANTS", "150"))
 SEED = int(os.environ.get("UNSKEW_SEED", "0"))
 # A mutant takes milliseconds; one that takes this long would hang a run on many files.
 SECONDS = 5.0
-# Pages take long to render.
-SLOW = {"report.json": 8}
+# Pages take long to render, networks to be made.
+SLOW = {"report.json": 8, "model.pt": 4}
 FRAME = pd.DataFrame(
     {
         "id": [f"i{row}" for row in range(40)],
@@ -212,6 +212,17 @@ def test_a_document_whose_parts_disagree_is_read_or_refused(name: str, tmp_path:
     content, read = FORMATS[name]
     contents = list(json_mutants(content, COUNT // SLOW.get(name, 1), SEED))
     _check_all(tmp_path / name, contents, read)
+
+
+def test_a_damaged_model_is_read_or_refused(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from small_trainings import small_data, small_settings
+    from unskew.learn import load_trained, train_model
+
+    train_model(small_data(), small_settings(epochs=1), tmp_path, logs=False)
+    file = tmp_path / "model.pt"
+    contents = list(mutants(file.read_bytes(), COUNT // SLOW["model.pt"], SEED))
+    _check_all(file, contents, lambda file: load_trained(file.parent))
 
 
 def test_the_mutants_are_the_same_for_the_same_seed() -> None:
