@@ -25,5 +25,5 @@ def import_njit() -> Any:
             from numba.core import config
 
             config._config_fname = os.devnull  # no regular file, so it is not read
-            config.reload_config()
+            config.reload_config()  # type: ignore[no-untyped-call]
     return njit
