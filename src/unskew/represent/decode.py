@@ -348,7 +348,8 @@ def _as_array(image: PillowImage) -> Pixels:
         return np.asarray(image)
     pixels = np.empty((height, width, 3), dtype=np.uint8)
     for top in range(0, height, strip):
-        pixels[top : top + strip] = image.crop((0, top, width, min(height, top + strip)))
+        lines = image.crop((0, top, width, min(height, top + strip)))
+        pixels[top : top + strip] = np.asarray(lines)
     return pixels
 
 
