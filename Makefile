@@ -11,8 +11,9 @@ PIP    := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # Of `make figures` and `make tables`: the folder with cifar10/ and cifar100/, and where to write.
 DATA   ?= cifar
 OUT    ?= $@
-# Of `make fuzz`: mutants of each format.
+# Of `make fuzz`: mutants of each format, and which ones.
 MUTANTS ?= 3000
+SEED    ?= 0
 SDIST_TESTS := tests/docs tests/benchmarks tests/test_architecture.py
 
 .PHONY: help demo test test-slow fuzz lint format docs dist figures tables
@@ -28,8 +29,8 @@ demo: $(BASE) ## the demo: digits from three biased cameras, from folders to a t
 test: $(READY) chromium ## the tests and doctests that take seconds
 	$(VENV)/bin/python -m pytest -m "not slow" -n 2 --dist loadfile
 
-fuzz: $(READY) ## thousands of damaged files of every format that we read (MUTANTS=3000)
-	UNSKEW_MUTANTS=$(MUTANTS) $(VENV)/bin/python -m pytest -q tests/fuzz
+fuzz: $(READY) ## thousands of damaged files of every format that we read (MUTANTS=3000, SEED=0)
+	UNSKEW_MUTANTS=$(MUTANTS) UNSKEW_SEED=$(SEED) $(VENV)/bin/python -m pytest -q tests/fuzz
 
 test-slow: $(READY) ## the tests that take minutes: statistical coverage, memory limits
 	$(VENV)/bin/python -m pytest -m slow

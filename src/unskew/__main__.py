@@ -11,8 +11,9 @@ def main() -> None:
     later, in words and with exit code 130 or 143.
 
     ``python -m`` puts the working directory first on the import path: it is removed, so that no
-    file there takes the place of a module.
+    file there takes the place of a module. Processes that this one starts do not get it either.
     """
+    os.environ["PYTHONSAFEPATH"] = "1"
     if not sys.flags.safe_path and __name__ == "__main__" and sys.path[0] in ("", os.getcwd()):
         del sys.path[0]
     # Arrow's own allocator keeps several times the memory that a table of a few megabytes takes.

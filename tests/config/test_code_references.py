@@ -58,8 +58,16 @@ def test_settings_for_an_installed_function_need_its_permission(tmp_path: Path) 
     (problem,) = code_problems(settings, [], [tmp_path])
     assert problem.path == ("represent", "features", 0, "name")
     assert not code_problems(settings, ["joblib"], [tmp_path])
-    without = {"represent": {"features": [{"name": "joblib:hash", "reduced": True}]}}
-    assert not code_problems(without, [], [tmp_path])
+
+
+@pytest.mark.parametrize("logger", ["csv", "tensorboard", "lightning.pytorch.loggers:CSVLogger"])
+def test_options_of_a_logger_need_permission(logger: str, tmp_path: Path) -> None:
+    """`root_dir`, `save_dir`, `name` and others say where it writes."""
+    learn = {"logger": logger, "logger_options": {"root_dir": "/elsewhere"}}
+    problems = code_problems({"learn": learn}, [], [tmp_path])
+    assert ("learn", "logger_options") in [problem.path for problem in problems]
+    assert not code_problems({"learn": learn}, ["lightning"], [tmp_path])
+    assert not code_problems({"learn": {"logger": "csv", "logger_options": {}}}, [], [tmp_path])
 
 
 def test_only_the_sections_that_are_used_are_asked_about(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -118,7 +119,10 @@ def _delete_outside(listing: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "damage",
-    [b"", b"\xff\xfe", b"[]", b'{"format": 1, "files": 3}', _step_out, _delete_outside],
+    [
+        *(b"", b"\xff\xfe", b"[]", b"[" * 99_999, b'{"format": 1, "files": 3}'),
+        *(_step_out, _delete_outside, "a pipe"),
+    ],
 )
 def test_a_damaged_or_hostile_list_is_an_error_and_moves_nothing(out: Path, damage: Any) -> None:
     (out.parent / "precious").write_text("precious")
@@ -126,7 +130,8 @@ def test_a_damaged_or_hostile_list_is_an_error_and_moves_nothing(out: Path, dama
         listing = _listing(out)
         damage(listing)
         damage = json.dumps(listing).encode()
-    (out / LISTING).write_bytes(damage)
+    (out / LISTING).unlink()
+    (out / LISTING).write_bytes(damage) if damage != "a pipe" else os.mkfifo(out / LISTING)
     with refused(MixedResultsError, path=str(out / LISTING)):
         check_files(out, ("a",))
     finish_publishing(out)

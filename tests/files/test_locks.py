@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from raising import refused
-from unskew.errors import LockedError
+from unskew.errors import DataError, LockedError
 from unskew.files import locks
 from unskew.files.atomic import written_together
 from unskew.files.locks import LOCK, folder_locked, path_locked
@@ -151,3 +151,24 @@ def test_a_folder_that_cannot_be_written_is_the_business_of_its_writer(tmp_path:
     for out in (tmp_path / "file", tmp_path / "file" / "out"):
         _enter(out)
     assert (tmp_path / "file").read_text() == ""
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_a_lock_that_is_a_link_or_a_pipe_is_refused(kind: str, tmp_path: Path) -> None:
+    """What a stranger's link leads to was overwritten with the name of this process."""
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    out = tmp_path / "results"
+    out.mkdir()
+    lock = out / LOCK
+    lock.symlink_to(precious) if kind == "link" else os.mkfifo(lock)
+    with refused(DataError, path=str(lock)):
+        _enter(out)
+    assert precious.read_text() == "mine"
+
+
+@pytest.mark.parametrize("content", ["[" * 4096, '{"pid": Infinity, "host": "x", "since": ""}'])
+def test_an_odd_lock_file_names_nobody_and_is_taken_over(content: str, tmp_path: Path) -> None:
+    (tmp_path / LOCK).write_text(content)
+    _enter(tmp_path)
+    assert not (tmp_path / LOCK).exists()

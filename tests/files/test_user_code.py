@@ -95,7 +95,7 @@ def test_what_an_allowed_module_imports_is_allowed_by_name_too(folder: Path) -> 
     assert import_reference("needs_another:f")() == 7
 
 
-def test_installed_and_imported_modules_need_no_permission(
+def test_modules_of_the_users_own_and_estimators_need_no_permission(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = folder.parent / "mine"
@@ -104,18 +104,32 @@ def test_installed_and_imported_modules_need_no_permission(
     monkeypatch.syspath_prepend(home)
     permit_code("module_on_the_path:f", [], [folder])
     assert import_reference("module_on_the_path:f")() == 3
-    # A virtual environment inside of the project is installed all the same.
-    installed = Path(np.__file__).parents[1]
-    del_later = [name for name in sys.modules if name.partition(".")[0] == "pip"]
-    for name in del_later:
-        monkeypatch.delitem(sys.modules, name)
-    permit_code("pip:main", [], [installed.parents[2], installed])
     permit_code("found_nowhere:f", [], [folder])
+    permit_code("sklearn.linear_model:LogisticRegression", [], [folder])
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "pandas.compat.pickle_compat:loads",  # a feature: runs the pickle that the pixels are
+        "pytest:main",  # a network, called without arguments: runs conftest.py
+        "torch.utils.tensorboard:SummaryWriter",  # a classifier: writes into the working directory
+        "sklearn.datasets:fetch_california_housing",  # downloads
+        "unskew.cli.app:run_command",
+        "unskew.__main__:main",
+    ],
+)
+def test_a_file_cannot_choose_among_installed_functions(folder: Path, reference: str) -> None:
+    top = reference.partition(".")[0].partition(":")[0]
+    with refused(ConfigError, option="--allow-code", value=top):
+        permit_code(reference, [], [folder])
+    permit_code(reference, [top], [folder])
+    permit_code(reference, [], [folder], typed=True)
 
 
 def test_an_installed_module_wins_over_one_of_the_folder(folder: Path) -> None:
     (folder / "numpy.py").write_text("raise SystemExit\n")
-    permit_code("numpy.linalg:norm", [], [folder])
+    permit_code("numpy.linalg:norm", ["numpy"], [folder])
     assert import_reference("numpy.linalg:norm") is np.linalg.norm
 
 
@@ -128,11 +142,18 @@ def test_an_installed_module_wins_over_one_of_the_folder(folder: Path) -> None:
         "importlib:import_module",
         "pandas.io.common:os.remove",
         "unskew.files.user_code:importlib.import_module",
+        "this:s",  # prints when it is imported; antigravity opens a browser
+        "module_with_numpy:np.save",  # a module in a module
     ],
 )
-def test_functions_of_pythons_own_library_are_not_called_for_a_file(reference: str) -> None:
+def test_functions_of_pythons_own_library_are_not_called_for_a_file(
+    reference: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "module_with_numpy.py").write_text("import numpy as np\n")
+    monkeypatch.syspath_prepend(folder)
     with refused(ConfigError, value=reference):
         import_reference(reference)
+    assert "this" not in sys.modules
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Damaged files of every format that we read: computed, or refused by a typed error; no crash.
 
-``make fuzz`` tries thousands of mutants of each (UNSKEW_MUTANTS).
+``make fuzz`` tries thousands of mutants of each (UNSKEW_MUTANTS), others with each UNSKEW_SEED.
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ from unskew.training.folder import read_record
 from unskew.weigh.weights_table import read_weights_table
 
 COUNT = int(os.environ.get("UNSKEW_MUTANTS", "150"))
+SEED = int(os.environ.get("UNSKEW_SEED", "0"))
 # A mutant takes milliseconds; one that takes this long would hang a run on many files.
 SECONDS = 5.0
-# Pages take long to render.
-SLOW = {"report.json": 8}
+# Pages take long to render, networks to be made.
+SLOW = {"report.json": 8, "model.pt": 4}
 FRAME = pd.DataFrame(
     {
         "id": [f"i{row}" for row in range(40)],
@@ -203,13 +204,25 @@ def test_a_damaged_file_is_read_or_refused(name: str, tmp_path: Path) -> None:
     content, read = FORMATS[name]
     FRAME.to_csv(tmp_path / "t.csv", index=False)
     assert _tried(tmp_path / name, content, read) is None
-    _check_all(tmp_path / name, list(mutants(content, COUNT // SLOW.get(name, 1))), read)
+    _check_all(tmp_path / name, list(mutants(content, COUNT // SLOW.get(name, 1), SEED)), read)
 
 
 @pytest.mark.parametrize("name", ["report.json", "coco.json", "table.json", "training.json"])
 def test_a_document_whose_parts_disagree_is_read_or_refused(name: str, tmp_path: Path) -> None:
     content, read = FORMATS[name]
-    _check_all(tmp_path / name, list(json_mutants(content, COUNT // SLOW.get(name, 1))), read)
+    contents = list(json_mutants(content, COUNT // SLOW.get(name, 1), SEED))
+    _check_all(tmp_path / name, contents, read)
+
+
+def test_a_damaged_model_is_read_or_refused(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from small_trainings import small_data, small_settings
+    from unskew.learn import load_trained, train_model
+
+    train_model(small_data(), small_settings(epochs=1), tmp_path, logs=False)
+    file = tmp_path / "model.pt"
+    contents = list(mutants(file.read_bytes(), COUNT // SLOW["model.pt"], SEED))
+    _check_all(file, contents, lambda file: load_trained(file.parent))
 
 
 def test_the_mutants_are_the_same_for_the_same_seed() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -136,6 +137,13 @@ def test_checkpoints_that_are_none(tmp_path) -> None:
         load_trained(tmp_path)
     torch.save({"network": {}}, tmp_path / "model.pt")
     with refused(DataError, value=None, allowed=[2]):
+        load_trained(tmp_path)
+    torch.save({"format": 2, "settings": {}}, tmp_path / "model.pt")
+    with refused(DataError, path=str(tmp_path / "model.pt")):
+        load_trained(tmp_path)
+    (tmp_path / "model.pt").unlink()
+    os.mkfifo(tmp_path / "model.pt")
+    with refused(DataError, path=str(tmp_path / "model.pt")):
         load_trained(tmp_path)
 
 

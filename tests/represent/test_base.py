@@ -34,8 +34,8 @@ def test_every_name_is_the_name_of_its_representation(name: str) -> None:
         ([7], {"value": "7"}, ""),
         (["brightness", "brightness"], {"value": "brightness"}, ""),
         ("no_such_module:function", {"value": "no_such_module:function"}, "No module named"),
-        ("math:no_such_function", {"value": "math:no_such_function"}, "has no"),
-        ("math:pi", {"value": "math:pi"}, "float"),
+        ("numpy:no_such_function", {"value": "numpy:no_such_function"}, "has no"),
+        ("numpy:pi", {"value": "numpy:pi"}, "float"),
     ],
 )
 def test_mistakes_are_named(features: object, facts: dict[str, object], hint: str) -> None:

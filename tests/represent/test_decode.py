@@ -2,6 +2,7 @@
 
 import io
 import struct
+import tracemalloc
 import warnings
 import zlib
 from contextlib import suppress
@@ -326,3 +327,19 @@ def test_a_very_large_jpeg_is_read_reduced_where_a_small_copy_is_enough(monkeypa
     # Means of blocks, resized: they differ from the pixels, resized, by the rounding of both and of
     # the window's edges.
     assert np.abs(small - squares.prepare(whole)).mean() < 2
+
+
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_a_large_image_is_copied_once(monkeypatch, orientation: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    raw = encoded(random_pixels(301, 403), exif=exif)
+    whole = decode_image(raw)
+    monkeypatch.setattr(decode, "_STRIP_PIXELS", 5_000)
+    tracemalloc.start()
+    strips = decode_image(raw)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert np.array_equal(strips, whole)
+    # Pillow's own memory is not counted; it made two copies more.
+    assert peak < 1.5 * whole.nbytes

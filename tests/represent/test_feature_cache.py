@@ -190,9 +190,11 @@ def test_a_damaged_file_is_set_aside_and_its_values_computed_again(
 ) -> None:
     arrays = [random_pixels(seed=seed) for seed in range(5)]
     first = represent_images(pool_of(arrays), FEATURES, cache=tmp_path).frame
-    for damage in (b"", b"PAR1 nothing", None):
-        for part in tmp_path.glob("*/part-*.parquet"):
-            part.write_bytes(part.read_bytes()[:-20] if damage is None else damage)
+    for damage in (b"", b"PAR1 nothing", None, "a pipe"):
+        for part in list(tmp_path.glob("*/part-*.parquet")):
+            content = part.read_bytes()[:-20] if damage is None else damage
+            part.unlink()
+            os.mkfifo(part) if content == "a pipe" else part.write_bytes(content)
         again = represent_images(pool_of(arrays), FEATURES, cache=tmp_path).frame
         pd.testing.assert_frame_equal(again, first, check_exact=True)
     assert "set aside" in caplog.text

@@ -56,6 +56,9 @@ def read(folder: Path) -> Pool:
 def test_processes_find_what_one_thread_finds(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Of the working directory, where a stranger's files may be, they import nothing.
+    (folder.parent / "joblib.py").write_text("raise SystemExit('imported')")
+    monkeypatch.chdir(folder.parent)
     tasks: list[int] = []
     submit = Processes.submit
     monkeypatch.setattr(

@@ -107,3 +107,12 @@ def test_a_state_that_was_cut_off_is_refused(solved: Path, tmp_path: Path) -> No
     (tmp_path / "s" / STATE).write_text("{")
     with refused(DataError, path=str(tmp_path / "s" / STATE)):
         monitor_run(solved / "out", solved / "day1.csv", state=tmp_path / "s")
+
+
+def test_a_link_in_the_results_does_not_say_where_the_state_is_written(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "monitor").symlink_to(tmp_path / "elsewhere")
+    with refused(ConfigError, option="--state", path=str(tmp_path / "results" / "monitor")):
+        monitor_run(tmp_path / "results", tmp_path)
+    assert not list((tmp_path / "elsewhere").iterdir())

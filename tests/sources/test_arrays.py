@@ -179,11 +179,16 @@ def _promising(folder, name="source", shape=(10**15,)):
         archive.writestr(f"{name}.npy", header.getvalue())
 
 
-@pytest.mark.parametrize("spoil", [_encrypted, _damaged, _promising])
-def test_damaged_encrypted_and_dishonest_npz_files_are_refused(tmp_path, spoil):
+def _empty(folder):
+    np.savez(folder / "x.npz")
+
+
+@pytest.mark.parametrize("spoil", [_encrypted, _damaged, _promising, _empty])
+@pytest.mark.parametrize("arrays", ["x.npz", {"north": "x.npz"}])
+def test_damaged_encrypted_and_dishonest_npz_files_are_refused(tmp_path, spoil, arrays):
     spoil(tmp_path)
     with refused(DataError, path="x.npz"):
-        read_sources({"arrays": "x.npz"}, tmp_path)
+        read_sources({"arrays": arrays}, tmp_path)
 
 
 def test_images_that_a_file_promises_and_does_not_hold_are_unusable(tmp_path):

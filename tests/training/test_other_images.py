@@ -17,6 +17,7 @@ from training_runs import (
 )
 from unskew.cli.app import run_command
 from unskew.files.fingerprints import fingerprint_file
+from unskew.training import other_images
 
 Captured = pytest.CaptureFixture[str]
 
@@ -162,3 +163,9 @@ def test_a_model_that_names_a_module_of_the_folder_is_not_loaded(
         assert error["facts"]["option"] == "--allow-code"
         assert (error["exit_code"], error["facts"]["value"]) == (2, "evil_network")
     assert not (tmp_path / "ran").exists()
+
+
+def test_formulas_in_saved_predictions_are_text(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"id": ["=cmd()", "a"], "score": [-0.5, 1.0]})
+    other_images._save(frame, tmp_path / "saved.csv")
+    assert (tmp_path / "saved.csv").read_text() == "id,score\n'=cmd(),-0.5\na,1.0\n"

@@ -80,7 +80,7 @@ def predict_gain(
             allow_code=allow_code or (),
         )
         if learner is not None:
-            permit_code(learner, allow_code or (), [config.folder])
+            permit_code(learner, allow_code or (), [config.folder], typed=True)
         bar = shows_progress(quiet, as_json)
         inputs = read_inputs(config, progress=bar)
         named = [name.strip() for name in arms.split(",") if name.strip()]

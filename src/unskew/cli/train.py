@@ -276,7 +276,7 @@ def train_network(
             allow_code=allow_code or (),
         )
         if model is not None:
-            permit_code(model, allow_code or (), [config.folder])
+            permit_code(model, allow_code or (), [config.folder], typed=True)
         config = override_learn(
             config, {**learn, "device": device, "arms": arms or None, "by": by or None}
         )

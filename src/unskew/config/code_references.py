@@ -23,9 +23,9 @@ def code_problems(
 ) -> list[Problem]:
     """List code that a file names and the user did not allow.
 
-    That is: modules of ``folders`` and of the working directory; files of networks, which are
-    programs, too; and functions that are called with settings of the file, because an installed
-    function may do anything that its arguments ask for.
+    That is: modules that `permit_code` refuses; files of networks, which are programs, too; and
+    functions and loggers that are called with settings of the file, because they may write wherever
+    their arguments say.
     """
     places, problems = list(folders), []
     for name in sections:
@@ -36,7 +36,17 @@ def code_problems(
                 problems.append(Problem(path, str(error)))
     if "represent" in sections:
         problems += _feature_problems(settings.get("represent"), allow_code, problems)
+    learn = settings.get("learn") if "learn" in sections else None
+    if isinstance(learn, Mapping) and learn.get("logger_options"):
+        problems += _logger_problems(str(learn.get("logger") or "tensorboard"), allow_code)
     return problems
+
+
+def _logger_problems(logger: str, allow_code: Collection[str]) -> Iterator[Problem]:
+    module = logger.partition(":")[0] if names_function(logger) else "lightning"
+    if not {top := module.partition(".")[0], module, logger} & set(allow_code):
+        error = not_allowed(f"logger = {logger}", top)
+        yield Problem(("learn", "logger_options"), f"a logger is called with settings: {error}")
 
 
 def refuse_code(

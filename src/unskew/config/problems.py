@@ -297,7 +297,8 @@ def missing_path(key: KeyPath, written: str, path: Path, what: str) -> Problem:
     rule = f"expected {what}; got {received(written)}"
     try:
         if path.exists():
-            return Problem(key, f"{rule}, which is {'a folder' if path.is_dir() else 'a file'}.")
+            regular = "a file" if path.is_file() else "a pipe or device"
+            return Problem(key, f"{rule}, which is {'a folder' if path.is_dir() else regular}.")
         if not path.parent.is_dir():
             return Problem(
                 key, f"{rule}, but there is no folder {str(path.parent)!r} that it could be in."

@@ -1,5 +1,6 @@
 """How long work runs: blocks of rows, threads, a progress bar.
 
+- ``numba_import``: Numba without the settings of the working directory.
 - ``parent_watch``: processes that end when the one that started them does.
 - ``patterns``: regular expressions of the user, stopped where one would search for ever.
 - ``progress``: one progress bar: count, rate and time left.

@@ -53,6 +53,24 @@ def children_ended() -> Iterator[None]:
         raise
 
 
+@contextmanager
+def nothing_from_here() -> Iterator[None]:
+    """Let processes that the block starts import nothing from the working directory.
+
+    ``python -m`` and ``python -c``, by which loky and `multiprocessing` start them, have it first
+    on their import path.
+    """
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONSAFEPATH"]
+        else:
+            os.environ["PYTHONSAFEPATH"] = before
+
+
 def _watch(parent: int, folder: str | None) -> None:
     while os.getppid() == parent:
         time.sleep(_EVERY)

@@ -23,6 +23,7 @@ from unskew.errors import ConfigError, MixedResultsError
 from unskew.files.fingerprints import fingerprint_file
 from unskew.files.leftovers import remove_leftovers, remove_path, unfinished_path
 from unskew.files.locks import folder_locked
+from unskew.files.reading import check_regular
 
 LISTING = "files.json"
 UNFINISHED = ".unfinished"
@@ -163,8 +164,8 @@ def _listed_before(target: Path) -> Mapping[str, str]:
 def check_listing(target: Path) -> None:
     """Refuse a folder whose ``files.json`` is the user's own."""
     try:
-        record = json.loads((target / LISTING).read_bytes())
-    except (OSError, ValueError):
+        record = _load(target / LISTING)
+    except (OSError, ValueError, RecursionError):
         return
     if not isinstance(record, dict) or record.get("format") != _FORMAT:
         raise ConfigError(
@@ -178,14 +179,19 @@ def _read(folder: Path) -> dict[str, Any] | None:
     """Read ``files.json``; None where there is none. Names in it are of files in the folder."""
     path = folder / LISTING
     try:
-        record = json.loads(path.read_bytes())
+        record = _load(path)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise _mixed(folder, LISTING, f"it cannot be read: {error}") from error
     if not _is_listing(record):
         raise _mixed(folder, LISTING, "it is no list of checksums")
     return dict(record)
+
+
+def _load(path: Path) -> Any:
+    check_regular(path)
+    return json.loads(path.read_bytes())
 
 
 def _is_listing(record: Any) -> bool:

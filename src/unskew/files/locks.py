@@ -14,6 +14,7 @@ import json
 import logging
 import os
 import socket
+import stat
 import threading
 import time
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from unskew.errors import LockedError
+from unskew.errors import DataError, LockedError
 from unskew.files.leftovers import is_alive
 
 LOCK = ".unskew.lock"
@@ -96,6 +97,13 @@ def _locked(file: Path, target: Path) -> Iterator[None]:
 
 def _acquire(file: Path, target: Path) -> int | None:
     """Return an open file that is locked; None where none can be created."""
+    if not stat.S_ISREG(_mode(file)):
+        # What a link leads to would be overwritten.
+        raise DataError(
+            f"{str(file)!r} is no file but a link, a pipe or the like, which unskew does not leave "
+            "there. Delete it.",
+            path=str(file),
+        )
     owner = None
     for attempt in range(_ATTEMPTS):
         try:
@@ -121,11 +129,19 @@ def _acquire(file: Path, target: Path) -> int | None:
     raise _locked_by(target, file, owner)
 
 
+def _mode(file: Path) -> int:
+    try:
+        return os.lstat(file).st_mode
+    except OSError:  # it is not there yet
+        return stat.S_IFREG
+
+
 def _open(file: Path) -> tuple[int, bool]:
-    """Open the file of a lock; tell whether it was created."""
+    """Open the file of a lock, and no link; tell whether it was created."""
+    no_link = getattr(os, "O_NOFOLLOW", 0)
     with suppress(FileExistsError):
         return os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666), True
-    return os.open(file, os.O_RDWR | os.O_CREAT, 0o666), False
+    return os.open(file, os.O_RDWR | os.O_CREAT | no_link, 0o666), False
 
 
 def _lock(handle: int) -> bool | None:
@@ -168,7 +184,7 @@ def _read_owner(handle: int) -> _Owner | None:
     try:
         record = json.loads(os.pread(handle, 4096, 0))
         return _Owner(int(record["pid"]), str(record["host"]), str(record["since"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 

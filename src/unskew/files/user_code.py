@@ -1,7 +1,9 @@
 """Code that a file names: where its module is, whether it may run, and how it is imported.
 
 A configuration or a folder of results may come from a stranger. A module that is found only next to
-it, or in the working directory, is imported only if the user allows it by name.
+it, or in the working directory, is imported only if the user allows it by name. The same holds for
+installed packages, estimators of scikit-learn excepted: among their thousands of functions are some
+that run what they are given (a pickle in the pixels of an image), or do harm without arguments.
 """
 
 from __future__ import annotations
@@ -10,10 +12,9 @@ import importlib
 import importlib.util
 import inspect
 import os
-import site
 import sys
 import sysconfig
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -56,24 +57,31 @@ def permit_code(
     reference: str,
     allow_code: Collection[str],
     folders: Iterable[str | os.PathLike[str]],
+    *,
+    typed: bool = False,
     **facts: Any,
 ) -> None:
-    """Refuse ``module:function`` if the module is in one of ``folders`` or the working directory.
+    """Refuse ``module:function`` of ``folders``, the working directory, or an installed package.
 
     Whoever trusts it names the module in ``allow_code``; it is then found there. Nothing is
-    imported here. What is installed, on PYTHONPATH outside of these folders, or imported already
-    may be used; what is found nowhere is left to `import_reference`.
+    imported here but scikit-learn, whose estimators may be used. Modules that are on PYTHONPATH
+    outside of these folders, or that the user imported, may be used, too; what is found nowhere is
+    left to `import_reference`. ``typed``: the user wrote it, not a file; installed packages may be
+    used.
     """
     module = reference.partition(":")[0]
     top = module.partition(".")[0]
-    if not names_function(reference) or top in sys.modules or top in _ALLOWED.folder_of:
+    if not names_function(reference) or top in {*_ALLOWED.folder_of, *sys.stdlib_module_names}:
         return
     places = [os.path.abspath(folder) for folder in (*folders, os.getcwd())]
-    on_path = _locations(_find_spec(top, None))
-    if on_path and not any(_is_inside(file, places) for file in on_path):
-        return
+    on_path = _locations(_find_spec(top, None)) or _script(top)
+    if on_path and all(map(_is_installed, on_path)):
+        if typed or {top, module, reference} & set(allow_code) or _is_estimator(reference):
+            return
+        raise not_allowed(reference, top, on_path[0], **facts)
+    is_elsewhere = bool(on_path) and not any(_is_inside(file, places) for file in on_path)
     files = on_path or _locations(_find_spec(top, places))
-    if not files:
+    if is_elsewhere or top in sys.modules or not files:
         return
     if not {top, module, reference} & set(allow_code):
         raise not_allowed(reference, top, files[0], **facts)
@@ -94,9 +102,8 @@ def not_allowed(what: str, name: str, file: str | None = None, **facts: Any) -> 
     """Say that code must be allowed by name, and how."""
     where = f"{what!r} runs code" + (f" of {file}" if file else "")
     return ConfigError(
-        f"{where}. Code that comes with a configuration or with results, or is in the working "
-        f"directory, runs only if you say so. If you trust it, add --allow-code {name} (in Python "
-        f"allow_code=[{name!r}]).",
+        f"{where}. Code that a configuration or results name runs only if you say so. If you trust "
+        f"it, add --allow-code {name} (in Python allow_code=[{name!r}]).",
         **{"option": "--allow-code", "value": name, "path": file} | facts,
     )
 
@@ -111,6 +118,16 @@ def _find_spec(top: str, folders: list[str] | None) -> ModuleSpec | None:
         return None
 
 
+def _is_estimator(reference: str) -> bool:
+    """Tell whether this is a class of scikit-learn with ``fit``; a function may download."""
+    if reference.partition(".")[0] != "sklearn":
+        return False
+    from sklearn.base import BaseEstimator
+
+    kind = import_reference(reference)
+    return inspect.isclass(kind) and issubclass(kind, BaseEstimator) and hasattr(kind, "fit")
+
+
 def _locations(spec: ModuleSpec | None) -> list[str]:
     if spec is None:
         return []
@@ -120,21 +137,28 @@ def _locations(spec: ModuleSpec | None) -> list[str]:
     return list(spec.submodule_search_locations or ()) or [sysconfig.get_path("stdlib")]
 
 
+def _script(top: str) -> list[str]:
+    """Name the file of the script that runs: ``__main__`` has no other place."""
+    file = getattr(sys.modules.get(top), "__file__", None)
+    return [] if file is None else [file]
+
+
 def _is_inside(file: str, folders: Iterable[str]) -> bool:
-    """Tell whether a file is in one of the folders, and no part of this Python installation."""
     paths = {Path(os.path.abspath(file)), Path(os.path.realpath(file))}
-    if any(path.is_relative_to(home) for home in _installed() for path in paths):
-        return False
     roots = {Path(place) for folder in folders for place in (folder, os.path.realpath(folder))}
     return any(path.is_relative_to(root) for root in roots for path in paths)
 
 
-def _installed() -> Iterator[str]:
-    """Name where this Python keeps its modules; a virtual environment may be in a project."""
-    yield from (sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
-    yield from site.getsitepackages()
-    if site.ENABLE_USER_SITE:
-        yield site.getusersitepackages()
+def _is_installed(file: str) -> bool:
+    """Tell whether a file is part of this Python installation, or of unskew.
+
+    A virtual environment may be in a project, and other folders of packages on PYTHONPATH.
+    """
+    if {"site-packages", "dist-packages"} & set(Path(file).parts[:-1]):
+        return True
+    names = ("stdlib", "platstdlib", "purelib", "platlib", "scripts")
+    homes = [sysconfig.get_path(name) for name in names] + [str(Path(__file__).parents[1])]
+    return _is_inside(file, homes)
 
 
 def import_reference(reference: Any, **facts: Any) -> Any:
@@ -150,6 +174,8 @@ def import_reference(reference: Any, **facts: Any) -> Any:
             **facts,
         )
     module, _, name = reference.partition(":")
+    if (top := module.partition(".")[0]) in sys.stdlib_module_names:
+        raise _of_python(reference, top, facts)
     target: Any = _import_module(reference, module, facts)
     for part in name.split("."):
         if not hasattr(target, part):
@@ -158,17 +184,26 @@ def import_reference(reference: Any, **facts: Any) -> Any:
                 f"{reference!r}: the module {module!r} exists, but has no {name!r}.{near}", **facts
             )
         target = getattr(target, part)
-    if not callable(target):
-        raise ConfigError(f"{reference!r} is not a function but {type(target).__name__}.", **facts)
-    if inspect.isroutine(target) or inspect.isclass(target):
-        home = str(getattr(target, "__module__", None) or "builtins").partition(".")[0]
-        if home in sys.stdlib_module_names:
+        if inspect.ismodule(target):
             raise ConfigError(
-                f"{reference!r} belongs to Python's own library ({home}), which is not called on "
-                "behalf of a file. Write a function of your own that does what you need.",
+                f"{reference!r}: {part!r} is a module; its functions are named "
+                f"{target.__name__}:function.",
                 **facts,
             )
+    if not callable(target):
+        raise ConfigError(f"{reference!r} is not a function but {type(target).__name__}.", **facts)
+    home = str(getattr(target, "__module__", None) or "builtins").partition(".")[0]
+    if (inspect.isroutine(target) or inspect.isclass(target)) and home in sys.stdlib_module_names:
+        raise _of_python(reference, home, facts)
     return target
+
+
+def _of_python(reference: str, home: str, facts: dict[str, Any]) -> ConfigError:
+    return ConfigError(
+        f"{reference!r} belongs to Python's own library ({home}), which is not called on behalf of "
+        "a file. Write a function of your own that does what you need.",
+        **facts,
+    )
 
 
 def _import_module(reference: str, module: str, facts: dict[str, Any]) -> ModuleType:

@@ -4,9 +4,7 @@ running code.
 
 from __future__ import annotations
 
-import json
 import os
-import pickle
 import shutil
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -22,6 +20,7 @@ from unskew.engine.progress import show_progress
 from unskew.errors import ConfigError, DataError, did_you_mean, missing_extra
 from unskew.files.atomic import written_whole
 from unskew.files.plain_json import write_json
+from unskew.files.reading import check_regular, damage_named, read_json
 from unskew.files.user_code import permit_code
 from unskew.learn.logit_calibration import LogitCalibration
 from unskew.learn.presets import DEVICES, TrainSettings, settings_dict, settings_from_file
@@ -88,9 +87,8 @@ def save_settings(folder: Path, settings: Mapping[str, Any], **facts: Any) -> No
 def load_seconds(folder: Path) -> list[float]:
     """Read how long every epoch took from ``settings.json``; empty where that is missing."""
     try:
-        seconds = json.loads((folder / SETTINGS).read_text(encoding="utf-8"))["seconds"]
-        return [float(value) for value in seconds]
-    except (OSError, ValueError, KeyError, TypeError):
+        return [float(value) for value in read_json(folder / SETTINGS)["seconds"]]
+    except (ValueError, KeyError, TypeError):
         return []
 
 
@@ -99,8 +97,9 @@ def load_state(path: Path) -> dict[str, Any]:
     import torch
 
     try:
+        check_regular(path)
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError, KeyError, ValueError) as error:
+    except Exception as error:  # a damaged file makes torch raise nearly anything
         first = (str(error).splitlines() or [""])[0][:200]
         raise DataError(
             f"{path} cannot be read: the file is damaged, or was written by something else "
@@ -344,8 +343,8 @@ def load_trained(
     """Load the model that `train_model` wrote into ``folder``.
 
     Nothing in the file is run; a ``module:factory`` is imported and called. Its module must be
-    installed or imported already; one that is only in ``folder`` or in the working directory must
-    be named in ``allow_code``.
+    on PYTHONPATH or imported already; one of ``folder``, the working directory or an installed
+    package must be named in ``allow_code``.
     """
     path = Path(folder) / MODEL
     if not path.exists():
@@ -359,10 +358,17 @@ def load_trained(
             f"there is no trained model in {Path(folder)} ({MODEL}); {cause}", path=str(path)
         )
     try:
-        import torch
+        import torch  # noqa: F401
     except ModuleNotFoundError as error:
         raise missing_extra("torch", "a trained model", error) from None
     state = load_state(path)
+    with damage_named(path, "a trained model"):
+        return _model_of(state, path, allow_code)
+
+
+def _model_of(state: Mapping[str, Any], path: Path, allow_code: Collection[str]) -> TrainedModel:
+    import torch
+
     settings = settings_from_file(state["settings"])
     # The folder of `unskew train` holds those of its arms.
     home = path.absolute().parents[2 if path.absolute().parents[1].name == "arms" else 0]
@@ -372,13 +378,12 @@ def load_trained(
     with torch.random.fork_rng([]):
         network = new_network(settings, shape, len(classes), np.zeros(width), np.ones(width))
     fill_network(network, state["network"], settings.model, path, state.get("last_layer"))
-    history = with_seconds(state["history"], Path(folder))
     calibration = state["calibration"]
     return TrainedModel(
         settings,
         classes,
         state["epoch"],
-        history,
+        with_seconds(state["history"], path.parent),
         shape,
         state["fingerprint"],
         network.eval(),

@@ -41,6 +41,7 @@ FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "BMP", "TIFF", "PPM", "JPEG2000", "AVIF
 _JPEG_FACTOR = 8
 # Larger ones, which few cameras make, are read reduced where a small copy is wanted.
 _LARGE_PIXELS = 25_000_000
+_STRIP_PIXELS = 2_000_000
 # A block of 8 × 8 pixels takes a bit at the least: a shorter file ends before its pixels do.
 _JPEG_PIXELS_PER_BYTE = 8 * 64
 _ORIENTATION, _EXIF_PART, _GPS_PART = 0x0112, 0x8769, 0x8825
@@ -200,8 +201,7 @@ class Picture:
             from PIL.Image import Transpose
 
             image = image.transpose(Transpose[_UPRIGHT[self._orientation]])
-        pixels: Pixels = np.asarray(image)
-        return pixels
+        return _as_array(image)
 
     @cached_property
     def _exif(self) -> tuple[Mapping[int, Any], Mapping[int, Any]]:
@@ -338,6 +338,19 @@ def _as_rgb(image: PillowImage) -> PillowImage:
         white = Image.new("RGBA", layer.size, (255, 255, 255, 255))
         return Image.alpha_composite(white, layer).convert("RGB")
     return image.convert("RGB")
+
+
+def _as_array(image: PillowImage) -> Pixels:
+    """Copy an RGB image to (h, w, 3), a large one in strips: Pillow would hold it three times."""
+    width, height = image.size
+    strip = max(1, _STRIP_PIXELS // width)
+    if height <= strip:
+        return np.asarray(image)
+    pixels = np.empty((height, width, 3), dtype=np.uint8)
+    for top in range(0, height, strip):
+        lines = image.crop((0, top, width, min(height, top + strip)))
+        pixels[top : top + strip] = np.asarray(lines)
+    return pixels
 
 
 def _array_pixels(array: npt.NDArray[Any], max_pixels: int | None) -> Pixels:

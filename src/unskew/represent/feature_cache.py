@@ -26,6 +26,7 @@ import numpy.typing as npt
 from unskew.errors import DataError, ImageError
 from unskew.files.atomic import write_text, written_whole
 from unskew.files.leftovers import remove_leftovers
+from unskew.files.reading import check_regular
 from unskew.records import Pool
 from unskew.records.arrays import Ints
 from unskew.records.pool import RawImage
@@ -211,6 +212,7 @@ class Shelf:
 
         for path in sorted(self.folder.glob("part-*.parquet")):
             try:
+                check_regular(path)
                 source = pa.BufferReader(_read_hashed(path)) if whole else path
                 with pq.ParquetFile(source, page_checksum_verification=True) as file:
                     tables = [

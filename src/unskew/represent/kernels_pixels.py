@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from unskew.engine.numba_import import import_njit
 from unskew.records.arrays import Floats, Ints
 from unskew.represent.base import Pixels
 
@@ -59,8 +60,7 @@ _RECIPROCAL = np.concatenate([[0.0], 1.0 / np.arange(1, 6 * 255 + 1)])
 
 @cache
 def _compiled(function: Callable[..., None]) -> Callable[..., None]:
-    from numba import njit
-
+    njit = import_njit()
     try:
         compiled: Callable[..., None] = njit(nogil=True, cache=True)(function)
     except RuntimeError:  # there is no folder where numba could keep it

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.engine.parent_watch import end_with_parent
+from unskew.engine.parent_watch import end_with_parent, nothing_from_here
 from unskew.errors import DataError, wrong_option
 from unskew.files.leftovers import name_owner, remove_leftovers
 from unskew.files.row_file import RowFile
@@ -48,16 +48,18 @@ class Processes:
         self._file = str(Path(self._folder.name) / "worker")
         # By a file: arrays in it are mapped into memory, once for all processes.
         joblib.dump(worker.shared_among(count + 1, f"{self._file}.lock"), self._file)
-        self._executor = ProcessPoolExecutor(
-            count,
-            env={name: "1" for name in _THREADS},
-            initializer=_start_process,
-            initargs=(os.getpid(), self._folder.name),
-        )
+        with nothing_from_here():
+            self._executor = ProcessPoolExecutor(
+                count,
+                env={name: "1" for name in (*_THREADS, "PYTHONSAFEPATH")},
+                initializer=_start_process,
+                initargs=(os.getpid(), self._folder.name),
+            )
 
     def submit(self, rows: Sequence[int]) -> Future[TaskResult]:
         """Compute everything about these rows in one of the processes."""
-        return self._executor.submit(_work, self._file, rows)  # type: ignore[no-any-return]
+        with nothing_from_here():
+            return self._executor.submit(_work, self._file, rows)  # type: ignore[no-any-return]
 
     def end(self) -> None:
         """End the processes at once: they write nothing, so only unfinished work is lost."""

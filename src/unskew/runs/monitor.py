@@ -114,6 +114,13 @@ def monitor_run(
             option="max_uncovered",
             value=max_uncovered,
         )
+    if state is None and home.is_symlink():
+        raise ConfigError(
+            f"{str(home)!r} is a link, and what is kept between looks would be written where it "
+            "leads. If that is right, name that folder with --state.",
+            option="--state",
+            path=str(home),
+        )
     check_files(out, (WEIGHTS, FEATURES, CONFIGURATION))
     config = read_run_settings(out, allow_code)
     check_writable(home)

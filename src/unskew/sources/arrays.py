@@ -213,6 +213,8 @@ def _read_one(
     import pandas as pd
 
     columns, shape = _open_npz(file, user_path)
+    if not columns and not shape:
+        raise DataError(f"{user_path!r} holds no arrays.", path=user_path, count=0)
     if not columns and source is None:
         raise DataError(
             f"{user_path!r} holds no array but {IMAGES!r}: which source each image comes from is "

@@ -19,6 +19,7 @@ from unskew.files.atomic import written_whole
 from unskew.files.checksums import check_files
 from unskew.files.fingerprints import find_versions, fingerprint_pool
 from unskew.files.reading import parquet_columns, read_parquet
+from unskew.files.spreadsheet_text import guard_table
 from unskew.forecasting.probe_data import read_classes, read_label_sets
 from unskew.records import Floats, Pool
 from unskew.records.arrays import Randomness
@@ -217,7 +218,7 @@ def _save(frame: Any, save: Path) -> None:
         write_frame(frame, save)
         return
     with written_whole(save) as temporary:
-        frame.to_csv(temporary, index=False)
+        guard_table(frame).to_csv(temporary, index=False)
 
 
 def _find_labelled(places: Sequence[Path], config: RunConfig, has_sets: bool) -> dict[str, Any]:
