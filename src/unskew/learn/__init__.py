@@ -32,10 +32,7 @@
 - ``processes``: where a training runs: one process, several that it starts, or several that
   torchrun started.
 - ``recipes``: `Recipe`: what a baseline does besides its weights, as the trainer needs it.
-- ``sampler``: `WeightedSampler`: weighted sampling for torch's DataLoader, also in distributed
-  training.
-- ``sampling_schemes``: which images an epoch shows, and how often: systematic, multinomial, or
-  without replacement.
+- ``sampling``: which images an epoch shows: drawn in proportion to their weights.
 - ``sklearn_fit``: a scikit-learn estimator with weights; and its probabilities moved to other
   class shares.
 - ``sklearn_routing``: how weights reach the step of a scikit-learn estimator that learns from
@@ -69,7 +66,7 @@ if TYPE_CHECKING:
     from unskew.learn.probe import Probe, fit_probe, scale_features
     from unskew.learn.probe_grid import tune_probe
     from unskew.learn.recipes import Recipe
-    from unskew.learn.sampler import WeightedSampler
+    from unskew.learn.sampling.sampler import WeightedSampler
     from unskew.learn.sklearn_fit import AdjustedClassifier
     from unskew.learn.train import train_model
     from unskew.learn.trained_model import TrainedModel, load_trained
@@ -122,7 +119,7 @@ _HOME = {
     "WAYS": "presets",
     "WayChoice": "ways",
     "WeightedLoss": "loss",
-    "WeightedSampler": "sampler",
+    "WeightedSampler": "sampling.sampler",
     "fit_probe": "probe",
     "load_trained": "trained_model",
     "make_baseline": "baselines",

@@ -14,7 +14,7 @@ import torch.distributed
 from torch.utils.data.distributed import DistributedSampler
 
 from unskew.errors import ConfigError, DataError
-from unskew.learn.sampling_schemes import Scheme, plan_draws
+from unskew.learn.sampling.sampling_schemes import Scheme, plan_draws
 from unskew.learn.weights_by_id import align_by_id
 from unskew.records import Ints
 

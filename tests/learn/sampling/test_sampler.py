@@ -231,7 +231,7 @@ def test_more_than_one_piece_is_read_and_the_place_known(monkeypatch: pytest.Mon
     """Rows become Python numbers in pieces; the place within them is told from the iterator, not
     counted.
     """
-    monkeypatch.setattr("unskew.learn.sampler._PIECE", 10)
+    monkeypatch.setattr("unskew.learn.sampling.sampler._PIECE", 10)
     sampler = WeightedSampler(WEIGHT)
     for read, _ in enumerate(sampler, start=1):
         assert sampler.state_dict()["consumed"] == read
