@@ -13,6 +13,8 @@
 - ``density_ratio``: the density ratio of target and pool from a classifier that tells their
   images apart.
 - ``dial``: `turn_dial`: how much of a class's weight moves into its logit.
+- ``huggingface``: `WeightedTrainerMixin`: Hugging Face's Trainer with weights, by its sampler or in
+  its loss.
 - ``label_probes``: `tune_label_probes`: images with any number of labels, a probe for each label.
 - ``last_layer``: the last linear layer of a network: found, and refitted on what the rest makes
   of images.
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
     from unskew.learn.probe_grid import tune_probe
     from unskew.learn.recipes import Recipe
     from unskew.learn.sampling.sampler import WeightedSampler
+    from unskew.learn.sampling.weighted_dataset import WeightedDataset
     from unskew.learn.sklearn_fit import AdjustedClassifier
     from unskew.learn.train import train_model
     from unskew.learn.trained_model import TrainedModel, load_trained
@@ -87,6 +90,7 @@ __all__ = [
     "TrainedModel",
     "TrainingData",
     "WayChoice",
+    "WeightedDataset",
     "WeightedLoss",
     "WeightedSampler",
     "fit_probe",
@@ -118,6 +122,7 @@ _HOME = {
     "TrainingData": "training_data",
     "WAYS": "presets",
     "WayChoice": "ways",
+    "WeightedDataset": "sampling.weighted_dataset",
     "WeightedLoss": "loss",
     "WeightedSampler": "sampling.sampler",
     "fit_probe": "probe",

@@ -4,4 +4,6 @@
   training.
 - ``sampling_schemes``: which images an epoch shows, and how often: systematic, multinomial, or
   without replacement.
+- ``weighted_dataset``: `WeightedDataset`: a dataset whose items are the draws of an epoch, for any
+  sampler to shuffle.
 """
