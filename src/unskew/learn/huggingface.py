@@ -21,15 +21,15 @@ ROW = "unskew_row"
 class WeightedTrainerMixin:
     """Weighs the training images of a `transformers.Trainer`: the first base of your own class.
 
-    ``weighting="sampler"`` draws the images by weight; loss and model are as they were. "loss" shows
-    every image once and weights its loss, (1/B) Σ_b v_b ℓ_b, v scaled to mean 1. Both have the same
-    expected gradient, Σ_i π_i ∇ℓ_i, in one process or in several, with or without gradient
+    ``weighting="sampler"`` draws the images by weight; loss and model are as they were. "loss"
+    shows every image once and weights its loss, (1/B) Σ_b v_b ℓ_b, v scaled to mean 1. Both have
+    the same expected gradient, Σ_i π_i ∇ℓ_i, in one process or in several, with or without gradient
     accumulation: docs/sampling.md says which to take. Evaluation is not weighted.
 
     Parameters
     ----------
-    weights : `Weights`, a table with id and weight, or a mapping id → weight, joined by ``ids``; one
-        number for each row of ``train_dataset``; or the name of a column of it.
+    weights : `Weights`, a table with id and weight, or a mapping id → weight, joined by ``ids``;
+        one number for each row of ``train_dataset``; or the name of a column of it.
     ids : the id of every row of ``train_dataset``, or the name of the column that has it.
     weighting : "sampler" or "loss".
     size : how many images an epoch draws, all processes together; default: as many as there are.

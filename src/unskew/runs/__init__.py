@@ -4,6 +4,7 @@
 - ``differences``: values and tables compared, every difference named.
 - ``evaluate``: predictions evaluated with the weights of a run, and metrics.json.
 - ``export_images``: images with their weights as Hugging Face folders and WebDataset shards.
+- ``export_mixture``: images cut into cells of nearly one weight, and the shares to mix them in.
 - ``export_tables``: weights as CSV, JSONL and class weights: `export_weights`, `export_run`.
 - ``first_look``: databases before there is a configuration: `unskew describe`, `unskew init`.
 - ``forecast``: a configuration looked at ahead of training: forecast, rehearsal, forecast.json

@@ -46,8 +46,8 @@ class WeightedDataset(Dataset[Any]):
     ----------
     dataset : any map-style dataset: ``len(dataset)`` and ``dataset[row]``. Its ``__getitems__``
         (several rows at once) is used if it has it.
-    weights, ids, size, scheme, replacement, seed, allow_extra : as for `WeightedSampler`; ``weights``
-        and ``ids`` may also name columns of the dataset, if it has columns.
+    weights, ids, size, scheme, replacement, seed, allow_extra : as for `WeightedSampler`; the first
+        two may also name columns of the dataset, if it has columns.
 
     Examples
     --------

@@ -95,6 +95,7 @@ def _stratum_cells(row: StratumRow, *, groups: bool, top: float, total: int) -> 
     target = share_cell(row.target)
     if row.target_stderr:
         target = replace(target, text=f"{target.text} ± {show_share(row.target_stderr)}")
+    shares = (("pool", row.pool), ("debiased", row.weighted), ("target", row.target))
     scope = TableCell("yes", 1.0) if row.covered else TableCell("no: no image", 0.0, mark="no")
     return [
         name_cell(row.stratum),
@@ -102,7 +103,7 @@ def _stratum_cells(row: StratumRow, *, groups: bool, top: float, total: int) -> 
         target,
         share_cell(row.pool),
         share_cell(row.weighted),
-        TableCell("", drawing=_share_strip(row, top)),
+        TableCell("", drawing=share_strip(shares, top)),
         count_cell(row.images),
         *([count_cell(row.groups)] if groups else []),
         list_cell(row.sources, total),
@@ -111,9 +112,8 @@ def _stratum_cells(row: StratumRow, *, groups: bool, top: float, total: int) -> 
     ]
 
 
-def _share_strip(row: StratumRow, top: float) -> Markup:
-    """Draw pool, debiased and target on one line; the numbers are in the columns next to it."""
-    shares = (("pool", row.pool), ("debiased", row.weighted), ("target", row.target))
+def share_strip(shares: Sequence[tuple[str, float | None]], top: float) -> Markup:
+    """Draw shares on one line, by series; the numbers are in the columns next to it."""
     base = tag("line", x1="0%", x2="100%", y1=11, y2=11, class_="grid")
     marks = joined_marks(shares, Scale(0.0, top), 11)
     return canvas(base, marks, height=22, class_="strip")
