@@ -14,6 +14,7 @@ import pytest
 
 pytest.importorskip("transformers", reason="make test-packages has it")
 
+from packages.recipes import run_recipe
 from packages.trainer_process import IDS, LABEL, WEIGHT, Weighted, X, make_data
 from raising import refused
 from unskew.errors import ConfigError, DataError
@@ -100,3 +101,8 @@ def test_wrong_settings_are_refused(tmp_path: Path) -> None:
         make(weights=[1.0, 2.0, 3.0])
     with pytest.raises(DataError):
         make(weights={"0.jpg": 1.0}, ids=IDS)
+
+
+def test_the_recipe_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_recipe("transformers")

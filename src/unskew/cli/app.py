@@ -245,7 +245,8 @@ def give_weights(
     """Give every image one weight, and write a page that shows everything.
 
     Writes weights.parquet, memberships.parquet, solution.json, diagnostics.parquet,
-    features.parquet, run.toml as resolved, report.html and report.json; for each further target
+    features.parquet, map.parquet (with two numeric features or more), run.toml as resolved,
+    report.html and report.json; for each further target
     weights-NAME.parquet, memberships-NAME.parquet and solution-NAME.json. Where a target is not
     identifiable (exit code 3) the page says why, and there are no weights.
     """

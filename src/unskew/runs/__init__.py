@@ -9,6 +9,7 @@
 - ``first_look``: databases before there is a configuration: `unskew describe`, `unskew init`.
 - ``forecast``: a configuration looked at ahead of training: forecast, rehearsal, forecast.json
   and its panel.
+- ``image_map``: map.parquet: every image as a point, with its weight, for tools that show images.
 - ``inputs``: what a run works on: configuration, sources, features; and where all of it comes
   from.
 - ``monitor``: `unskew monitor`: new images compared with those of a run, look after look.
