@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import unskew
 from raising import refused
 from unskew.errors import ConfigError
-from unskew.report.summary.mixture_panel import even_weights, total_variation
+from unskew.report.summary.mixture_panel import even_weights, share_error
 from unskew.runs.export_mixture import SPREAD, cut_cells
 
 RNG = np.random.default_rng(0)
@@ -55,14 +55,14 @@ def test_fewer_cells_leave_more_bias_down_to_that_of_one_number_per_source() -> 
     def left(most: int | None) -> float:
         cell_n = cut_cells(weight_n, source_n, most=most)
         assert most is None or cell_n.max() + 1 <= most
-        return total_variation(weight_n, even_weights(weight_n, cell_n))
+        return share_error(weight_n, even_weights(weight_n, cell_n))
 
     # A mean is within 5% of each of its weights, so cells leave less than 2.5% in all.
     assert left(None) < SPREAD / 2
     biases = [left(most) for most in (200, 40, 12, 6, 3)]
     assert biases == sorted(biases)
     positive = np.where(weight_n > 0, source_n, -1)
-    assert biases[-1] == pytest.approx(total_variation(weight_n, even_weights(weight_n, positive)))
+    assert biases[-1] == pytest.approx(share_error(weight_n, even_weights(weight_n, positive)))
     with refused(ConfigError, option="--cells", value=2, limit=3):
         cut_cells(weight_n, source_n, most=2)
 

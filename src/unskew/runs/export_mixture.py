@@ -15,7 +15,7 @@ from unskew.files.atomic import folder_written_whole
 from unskew.files.plain_json import write_json
 from unskew.records import Floats, Ints
 from unskew.records.levels import level_text
-from unskew.report.summary.mixture_panel import even_weights, total_variation
+from unskew.report.summary.mixture_panel import even_weights, share_error
 from unskew.runs.export_tables import CsvCells, Export, plain_rows, split_rows
 from unskew.weigh.weights_table import is_list
 
@@ -189,7 +189,7 @@ def _record(rows: pd.DataFrame, cell_n: Ints, home: str) -> dict[str, Any]:
         "images": len(rows),
         "never_drawn": int(np.count_nonzero(~used_n)),
         "largest_spread": float((high_c / low_c).max() - 1),
-        "bias_left": total_variation(weight_n, even_weights(weight_n, cell_n)),
+        "bias_left": share_error(weight_n, even_weights(weight_n, cell_n)),
         "cells": cells,
         "tools": _spellings(names_c, share_c, size_c),
         "one_number_per_source": _by_source(rows, weight_n, source_n, names),
@@ -223,10 +223,10 @@ def _by_source(
 ) -> dict[str, Any]:
     """Return the shares of whole sources, and how far they miss the weights' own distributions."""
     even_n = even_weights(weight_n, source_n)
-    bias = {"any group of images": total_variation(weight_n, even_n)}
+    bias = {"any group of images": share_error(weight_n, even_n)}
     if not rows["label"].isna().all() and not any(map(is_list, rows["label"])):
         label_n = np.where(rows["label"].isna(), -1, _codes(rows["label"])[0])
-        bias = {"the distribution of label": total_variation(weight_n, even_n, label_n), **bias}
+        bias = {"the distribution of label": share_error(weight_n, even_n, label_n), **bias}
     share_k = np.bincount(source_n, weights=weight_n, minlength=len(names))
     return {
         "sources": names,

@@ -8,7 +8,7 @@ import pytest
 
 import unskew
 from summary_pools import strata_weights, summary_of
-from unskew.report.summary.mixture_panel import even_weights, total_variation
+from unskew.report.summary.mixture_panel import even_weights, share_error
 
 
 def test_the_bias_of_one_number_per_source_by_hand() -> None:
@@ -51,4 +51,4 @@ def test_weights_that_are_even_in_each_cell_leave_nothing() -> None:
     cell_n = np.array([0, 0, 1, 1, -1])
     assert even_weights(weight_n, cell_n).tolist() == pytest.approx([0.1, 0.1, 0.3, 0.3, 0.0])
     # What is in no cell is missed altogether.
-    assert total_variation(weight_n, even_weights(weight_n, cell_n)) == pytest.approx(0.1)
+    assert share_error(weight_n, even_weights(weight_n, cell_n)) == pytest.approx(0.1)

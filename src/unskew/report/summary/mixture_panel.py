@@ -30,8 +30,8 @@ def even_weights(weight_n: Floats, cell_n: Ints) -> Floats:
     return even_n
 
 
-def total_variation(weight_n: Floats, other_n: Floats, level_n: Ints | None = None) -> float:
-    """½ Σ_y |Σ_{i in y} (w_i − v_i)|, over levels, or over the images themselves."""
+def share_error(weight_n: Floats, other_n: Floats, level_n: Ints | None = None) -> float:
+    """½ Σ_y |Σ_{i in y} (w_i − v_i)|, the total variation over levels, or over the images."""
     change_n = weight_n - other_n
     if level_n is not None:
         present = level_n >= 0
@@ -53,11 +53,10 @@ def show_mixture(
     if weighed.strata is not None:
         known = {"the strata of the target": weighed.strata.code, **known}
     left = [
-        (what, total_variation(weighed.weight_n, even_n, level_n))
-        for what, level_n in known.items()
+        (what, share_error(weighed.weight_n, even_n, level_n)) for what, level_n in known.items()
     ]
     left = sorted(left, key=lambda each: -each[1])[:_MOST_COLUMNS]
-    left.append(("any group of images", total_variation(weighed.weight_n, even_n)))
+    left.append(("any group of images", share_error(weighed.weight_n, even_n)))
     if weighed.private:
         left = [(what, rounded(bias, 2)) for what, bias in left]
     classes = () if weighed.private else _class_rows(weighed, described)
