@@ -3,6 +3,10 @@
 PYTHON ?= python3
 VENV   := .venv
 BENCH  := .venv-bench
+# One environment for each package that our code is tried with: tests/packages/NAME.txt lists what
+# it holds, tests/packages/test_NAME.py runs in it.
+PACKAGES := .venv-packages
+PACKAGE_TESTS := $(patsubst tests/packages/%.txt,test-package-%,$(wildcard tests/packages/*.txt))
 BASE   := $(VENV)/.ready-base
 READY  := $(VENV)/.ready
 DOCS   := $(VENV)/.ready-docs
@@ -16,9 +20,10 @@ MUTANTS ?= 3000
 SEED    ?= 0
 SDIST_TESTS := tests/docs tests/benchmarks tests/test_architecture.py
 
-.PHONY: help demo test test-slow fuzz lint format docs dist figures tables
+.PHONY: help demo test test-slow test-packages fuzz lint format docs dist figures tables
 .PHONY: bench bench-weights bench-images bench-learning chromium clean
 .DEFAULT_GOAL := help
+.SECONDARY:
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -34,6 +39,12 @@ fuzz: $(READY) ## thousands of damaged files of every format that we read (MUTAN
 
 test-slow: $(READY) ## the tests that take minutes: statistical coverage, memory limits
 	$(VENV)/bin/python -m pytest -m slow
+
+test-packages: $(PACKAGE_TESTS) ## recipes with Hugging Face, Lightning, WebDataset, XGBoost …, each package by itself
+
+# Warnings of other packages are not ours to mend.
+test-package-%: $(PACKAGES)/%/.ready
+	PYTHONPATH=src:. $(PACKAGES)/$*/bin/python -m pytest -q -W default -p no:cacheprovider tests/packages/test_$*.py
 
 lint: $(READY) ## ruff and mypy
 	$(VENV)/bin/ruff check .
@@ -88,7 +99,7 @@ chromium: ## install the browser that the tests of the report need, where that i
 	else echo "no chromium, and no root or apt-get to install it: the tests of the report in a browser are skipped"; fi
 
 clean: ## remove environments, caches and built files
-	rm -rf $(VENV) $(BENCH) unskew-demo .bench-cache site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov
+	rm -rf $(VENV) $(BENCH) $(PACKAGES) unskew-demo .bench-cache site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # What a user installs; the demo needs no more.
@@ -108,4 +119,9 @@ $(DOCS): $(READY)
 $(BENCH)/.ready: pyproject.toml constraints.txt benchmarks/requirements.txt
 	test -x $(BENCH)/bin/python || $(PYTHON) -m venv $(BENCH)
 	$(BENCH)/bin/python $(PIP) -e . -r benchmarks/requirements.txt
+	touch $@
+
+$(PACKAGES)/%/.ready: pyproject.toml constraints.txt tests/packages/%.txt
+	test -x $(PACKAGES)/$*/bin/python || $(PYTHON) -m venv $(PACKAGES)/$*
+	$(PACKAGES)/$*/bin/python $(PIP) -e . pytest hypothesis -r tests/packages/$*.txt
 	touch $@

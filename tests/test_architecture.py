@@ -83,7 +83,7 @@ LOADS_HEAVY = {
     **{
         f"learn/{name}.py": {"torch"}
         for name in (
-            *("sampler", "loss", "model_zoo", "last_layer"),
+            *("sampling/sampler", "sampling/weighted_dataset", "loss", "model_zoo", "last_layer"),
             *(f"architectures/{file}" for file in ("backbone", "resnet", "fast_network")),
         )
     },

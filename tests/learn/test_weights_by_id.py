@@ -9,8 +9,9 @@ import pandas as pd
 import pytest
 
 import unskew
+from raising import refused
 from unskew.errors import ConfigError, DataError
-from unskew.learn.weights_by_id import align_by_id, named_weights
+from unskew.learn.weights_by_id import align_by_id, align_to_dataset, named_weights
 
 torch = pytest.importorskip("torch")
 
@@ -146,3 +147,22 @@ def test_bare_numbers_know_no_images_and_ids_must_be_distinct() -> None:
         named_weights(SimpleNamespace(id=["a", "a"], weight=[1.0, 2.0]))
     with pytest.raises(DataError, match="image 'b'"):
         named_weights({"a": 1.0, "b": np.nan})
+
+
+class _Columns(list):
+    """A dataset of rows that also knows its columns by name, as those of Hugging Face do."""
+
+    column_names = ("id", "weight")
+
+    def __getitem__(self, at):
+        return [row[at] for row in self] if isinstance(at, str) else super().__getitem__(at)
+
+
+def test_weights_and_ids_may_be_columns_of_the_dataset() -> None:
+    data = _Columns([{"id": "b", "weight": 2.0}, {"id": "a", "weight": 1.0}])
+    assert align_to_dataset(data, "weight").tolist() == [2.0, 1.0]
+    assert align_to_dataset(data, {"a": 5.0, "b": 7.0}, "id").tolist() == [7.0, 5.0]
+    with refused(ConfigError, option="ids", value="ids"):
+        align_to_dataset(data, {"a": 5.0, "b": 7.0}, "ids")
+    with refused(ConfigError, option="weights", value="w"):
+        align_to_dataset([1, 2], "w")

@@ -30,6 +30,7 @@ from unskew.cli.options import (
     Configuration,
     Download,
     Jobs,
+    MostCells,
     OneTarget,
     Overwrite,
     Places,
@@ -67,6 +68,7 @@ class Format(StrEnum):
     class_weights = "class-weights"
     hf = "hf"
     webdataset = "webdataset"
+    mixture = "mixture"
 
 
 def run_from_shell() -> None:
@@ -243,7 +245,8 @@ def give_weights(
     """Give every image one weight, and write a page that shows everything.
 
     Writes weights.parquet, memberships.parquet, solution.json, diagnostics.parquet,
-    features.parquet, run.toml as resolved, report.html and report.json; for each further target
+    features.parquet, map.parquet (with two numeric features or more), run.toml as resolved,
+    report.html and report.json; for each further target
     weights-NAME.parquet, memberships-NAME.parquet and solution-NAME.json. Where a target is not
     identifiable (exit code 3) the page says why, and there are no weights.
     """
@@ -293,13 +296,14 @@ def export(
             "--output", "-o", help="File or folder to write; default: next to the weights."
         ),
     ] = None,
+    cells: MostCells = None,
     target: OneTarget = None,
     overwrite: Overwrite = False,
     force: UseAnyway = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Export weights to CSV, JSONL, class weights, a Hugging Face dataset or WebDataset shards."""
+    """Export weights: tables, class weights, image datasets, or the shares of a mixture."""
     from unskew.cli import terminal
     from unskew.runs.export_tables import export_run
 
@@ -311,6 +315,7 @@ def export(
             overwrite=overwrite,
             target=target,
             force=force,
+            cells=cells,
             progress=shows_progress(quiet, as_json),
         )
     if as_json:

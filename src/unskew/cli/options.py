@@ -51,6 +51,15 @@ Seed = Annotated[
 Jobs = Annotated[
     int | None, typer.Option("--jobs", "-j", min=1, help="Cores to use; all of them by default.")
 ]
+MostCells = Annotated[
+    int | None,
+    typer.Option(
+        "--cells",
+        min=1,
+        show_default=False,
+        help="Of mixture: the most cells. Default: weights within a cell differ by at most 5%.",
+    ),
+]
 OneTarget = Annotated[
     str | None,
     typer.Option(

@@ -165,6 +165,8 @@ def print_written(console: Console, folder: Path, files: Sequence[str]) -> None:
     from rich.text import Text
 
     console.print(Text(f"Written to {visible(folder)}: {', '.join(files)}"))
+    if "features.parquet" in files and "map.parquet" not in files:
+        console.print(Text("There is no map.parquet: it takes two numeric features or more."))
     if "report.html" in files:
         console.print(
             Text("The page: ", style="bold") + Text(str((folder / "report.html").resolve()))

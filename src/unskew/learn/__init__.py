@@ -13,6 +13,8 @@
 - ``density_ratio``: the density ratio of target and pool from a classifier that tells their
   images apart.
 - ``dial``: `turn_dial`: how much of a class's weight moves into its logit.
+- ``huggingface``: `WeightedTrainerMixin`: Hugging Face's Trainer with weights, by its sampler or in
+  its loss.
 - ``label_probes``: `tune_label_probes`: images with any number of labels, a probe for each label.
 - ``last_layer``: the last linear layer of a network: found, and refitted on what the rest makes
   of images.
@@ -32,10 +34,7 @@
 - ``processes``: where a training runs: one process, several that it starts, or several that
   torchrun started.
 - ``recipes``: `Recipe`: what a baseline does besides its weights, as the trainer needs it.
-- ``sampler``: `WeightedSampler`: weighted sampling for torch's DataLoader, also in distributed
-  training.
-- ``sampling_schemes``: which images an epoch shows, and how often: systematic, multinomial, or
-  without replacement.
+- ``sampling``: which images an epoch shows: drawn in proportion to their weights.
 - ``sklearn_fit``: a scikit-learn estimator with weights; and its probabilities moved to other
   class shares.
 - ``sklearn_routing``: how weights reach the step of a scikit-learn estimator that learns from
@@ -69,7 +68,8 @@ if TYPE_CHECKING:
     from unskew.learn.probe import Probe, fit_probe, scale_features
     from unskew.learn.probe_grid import tune_probe
     from unskew.learn.recipes import Recipe
-    from unskew.learn.sampler import WeightedSampler
+    from unskew.learn.sampling.sampler import WeightedSampler
+    from unskew.learn.sampling.weighted_dataset import WeightedDataset
     from unskew.learn.sklearn_fit import AdjustedClassifier
     from unskew.learn.train import train_model
     from unskew.learn.trained_model import TrainedModel, load_trained
@@ -90,6 +90,7 @@ __all__ = [
     "TrainedModel",
     "TrainingData",
     "WayChoice",
+    "WeightedDataset",
     "WeightedLoss",
     "WeightedSampler",
     "fit_probe",
@@ -121,8 +122,9 @@ _HOME = {
     "TrainingData": "training_data",
     "WAYS": "presets",
     "WayChoice": "ways",
+    "WeightedDataset": "sampling.weighted_dataset",
     "WeightedLoss": "loss",
-    "WeightedSampler": "sampler",
+    "WeightedSampler": "sampling.sampler",
     "fit_probe": "probe",
     "load_trained": "trained_model",
     "make_baseline": "baselines",

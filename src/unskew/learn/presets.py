@@ -11,7 +11,7 @@ from unskew.errors import ConfigError, did_you_mean
 from unskew.learn.augment import Crop, Padding
 from unskew.learn.optimization import OPTIMIZERS, SCHEDULES, Optimizer, Schedule
 from unskew.learn.probe import SCALINGS, Scaling
-from unskew.learn.sampling_schemes import Scheme
+from unskew.learn.sampling.sampling_schemes import Scheme
 
 PACKAGED = "efficientnet-lite0"
 MODELS = ("fast", "resnet20", "resnet32", "resnet44", "resnet56", "resnet110", PACKAGED, "probe")

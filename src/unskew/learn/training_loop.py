@@ -27,7 +27,7 @@ from unskew.learn.network_ways import finish_network, judge_rows
 from unskew.learn.optimization import learning_rate_at, make_optimizer, set_learning_rate
 from unskew.learn.presets import TAUS, TrainSettings, settings_dict
 from unskew.learn.recipes import DEFERRED_SHARE, Recipe
-from unskew.learn.sampling_schemes import plan_draws
+from unskew.learn.sampling.sampling_schemes import plan_draws
 from unskew.learn.trained_model import (
     CHECKPOINT,
     LOGS,
@@ -418,7 +418,7 @@ class TrainingLoop:
 
 
 def _make_sampler(dialled: Dialled, settings: TrainSettings) -> Any:
-    from unskew.learn.sampler import WeightedSampler
+    from unskew.learn.sampling.sampler import WeightedSampler
 
     if settings.weighting == "loss":
         return None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unskew.errors import ConfigError, DataError
+from unskew.errors import ConfigError, DataError, did_you_mean
 from unskew.records import Floats
 from unskew.records.levels import find_positions, list_ids, refuse_duplicates, refuse_extra
 
@@ -58,6 +58,48 @@ def align_by_id(
             "images that were weighed.",
         )
     return _checked(values[rows], wanted)
+
+
+def align_to_dataset(
+    dataset: Any, weights: Any, ids: Any = None, *, allow_extra: bool = False
+) -> Floats:
+    """(n,) the weight of every row of a dataset; ``weights`` and ``ids`` may name its columns."""
+    is_stream = any(kind.__name__ == "IterableDataset" for kind in type(dataset).__mro__)
+    if is_stream or not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+        raise ConfigError(
+            "weights belong to the rows of a dataset, so it has len(dataset) and dataset[row]; "
+            f"{type(dataset).__name__} has not. For streams write the shares of each stream with "
+            "`unskew export OUT --to mixture`.",
+            option="dataset",
+            value=type(dataset).__name__,
+        )
+    weight_n = align_by_id(
+        _column(dataset, weights, "weights"), _column(dataset, ids, "ids"), allow_extra=allow_extra
+    )
+    if weight_n.size != len(dataset):
+        raise DataError(
+            f"there is one weight for each image of the dataset, in its order; got {weight_n.size} "
+            f"weights for {len(dataset)} images.",
+            count=int(weight_n.size),
+            limit=len(dataset),
+        )
+    return weight_n
+
+
+def _column(dataset: Any, values: Any, option: str) -> Any:
+    """Return what was given, or the column that it names."""
+    if not isinstance(values, str):
+        return values
+    names = list(getattr(dataset, "column_names", ()))
+    if values not in names:
+        raise ConfigError(
+            f"{option} is {values!r}, and the dataset has no such column; it has "
+            f"{', '.join(names) or 'no named columns'}.{did_you_mean(values, names)}",
+            option=option,
+            value=values,
+            allowed=names,
+        )
+    return list(dataset[values])
 
 
 def named_weights(weights: Any) -> tuple[list[Hashable], Floats] | None:

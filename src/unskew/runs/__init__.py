@@ -4,10 +4,12 @@
 - ``differences``: values and tables compared, every difference named.
 - ``evaluate``: predictions evaluated with the weights of a run, and metrics.json.
 - ``export_images``: images with their weights as Hugging Face folders and WebDataset shards.
+- ``export_mixture``: images cut into cells of nearly one weight, and the shares to mix them in.
 - ``export_tables``: weights as CSV, JSONL and class weights: `export_weights`, `export_run`.
 - ``first_look``: databases before there is a configuration: `unskew describe`, `unskew init`.
 - ``forecast``: a configuration looked at ahead of training: forecast, rehearsal, forecast.json
   and its panel.
+- ``image_map``: map.parquet: every image as a point, with its weight, for tools that show images.
 - ``inputs``: what a run works on: configuration, sources, features; and where all of it comes
   from.
 - ``monitor``: `unskew monitor`: new images compared with those of a run, look after look.

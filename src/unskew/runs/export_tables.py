@@ -30,8 +30,10 @@ PLACES = {
     "class-weights": "class-weights.json",
     "hf": "huggingface",
     "webdataset": "webdataset",
+    "mixture": "mixture",
 }
 NEEDS_IMAGES = ("hf", "webdataset")
+_FOLDERS = (*NEEDS_IMAGES, "mixture")
 
 # Weights that differ by less than this, relatively, are the same: rounding of sums.
 _SAME = 1e-9
@@ -55,6 +57,8 @@ def export_weights(
     overwrite: bool = False,
     guard_formulas: bool = True,
     shard_bytes: int = 256 * 2**20,
+    cells: int | None = None,
+    bias_left: dict[str, float] | None = None,
     progress: bool | None = None,
 ) -> Export:
     """Write weights in another format, atomically.
@@ -65,7 +69,9 @@ def export_weights(
         group, split, weight, sample_weight.
     to : "csv" and "jsonl" (one row for each image), "class-weights" (JSON, or CSV where ``path``
         ends so: the sample weight of each label in each split, where weights depend on nothing
-        else), "hf" (a folder that Hugging Face's ``imagefolder`` reads), "webdataset" (tar shards).
+        else), "hf" (a folder that Hugging Face's ``imagefolder`` reads), "webdataset" (tar shards),
+        "mixture" (a folder: images of one source and nearly one weight in cells, a list of each,
+        and ``mixture.json`` with the shares to mix them in, as several tools spell them).
     path : the file or folder to write.
     pool : the images, for "hf" and "webdataset"; joined by id.
     overwrite : replace an existing file or folder; otherwise that is an error.
@@ -73,12 +79,24 @@ def export_weights(
         and is no number) gets an apostrophe in front, as spreadsheets write text. JSONL and Parquet
         keep such text unchanged.
     shard_bytes : a shard of "webdataset" is closed before it grows beyond this.
+    cells : of "mixture": the most cells. Default: as many as it takes for weights within a cell to
+        differ by at most 5%.
+    bias_left : of "mixture": how far one number per source misses what is known of the target, by
+        what it is; written with what the table itself tells.
     progress : a bar while images are written; None: where the error stream is a terminal.
     """
     output = Path(path)
     _check_export(to, output, overwrite)
+    if cells is not None and to != "mixture":
+        raise ConfigError(
+            f"cells belong to the format mixture; this is {to}.", option="--cells", value=cells
+        )
     with path_locked(output):
         _check_export(to, output, overwrite)  # another export may have ended in between
+        if to == "mixture":
+            from unskew.runs.export_mixture import write_mixture
+
+            return write_mixture(table, output, guard_formulas, cells=cells, bias_left=bias_left)
         return _write_export(table, to, output, pool, guard_formulas, shard_bytes, progress)
 
 
@@ -117,9 +135,9 @@ def _check_export(to: str, output: Path, overwrite: bool) -> None:
             "give another name.",
             path=str(output),
         )
-    if output.is_dir() != (to in NEEDS_IMAGES) and output.exists():
+    if output.is_dir() != (to in _FOLDERS) and output.exists():
         raise DataError(
-            f"{to} writes a {'folder' if to in NEEDS_IMAGES else 'file'}, but {str(output)!r} is "
+            f"{to} writes a {'folder' if to in _FOLDERS else 'file'}, but {str(output)!r} is "
             "not one. Give another name.",
             path=str(output),
         )
@@ -163,7 +181,7 @@ def _write_jsonl(table: pd.DataFrame, path: Path) -> Export:
 
 
 def _write_csv(table: pd.DataFrame, path: Path, guard: bool) -> Export:
-    cell = _Cells(guard)
+    cell = CsvCells(guard)
     with written_whole(path) as new, new.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
@@ -171,13 +189,14 @@ def _write_csv(table: pd.DataFrame, path: Path, guard: bool) -> Export:
     return Export(path, len(table), cell.notes())
 
 
-class _Cells:
+class CsvCells:
     """Values as cells of CSV: lists as JSON, numbers with all digits, formulas made harmless."""
 
     def __init__(self, guard: bool) -> None:
         self.guard, self.count = guard, 0
 
     def __call__(self, value: Any) -> str:
+        """Return the text of one cell."""
         if value is None:
             return ""
         if isinstance(value, float):
@@ -188,6 +207,7 @@ class _Cells:
         return cell
 
     def notes(self) -> tuple[str, ...]:
+        """Return what to know about the cells that were written."""
         if not self.count:
             return ()
         return (
@@ -201,7 +221,7 @@ def _write_class_weights(table: pd.DataFrame, path: Path, guard: bool) -> Export
     if path.suffix.lower() != ".csv":
         write_json(path, weights)
         return Export(path, len(table))
-    cell = _Cells(guard)
+    cell = CsvCells(guard)
     with written_whole(path) as new, new.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("split", "label", "weight"))
@@ -278,7 +298,7 @@ def export_run(
     that contain them, and is called only then; by default they are those of
     ``run.toml`` in the folder.
     """
-    from unskew.runs.output import CONFIGURATION, WEIGHTS, file_of, find_target_file
+    from unskew.runs.output import CONFIGURATION, WEIGHTS, file_of, find_target_file, read_report
     from unskew.weigh.weights_table import read_weights_table
 
     weights = find_target_file(Path(folder), WEIGHTS, target)
@@ -290,6 +310,10 @@ def export_run(
     pool = None
     if to in NEEDS_IMAGES:
         pool = _read_pool(Path(folder)) if read_pool is None else read_pool()
+    if to == "mixture" and weights.name == WEIGHTS:
+        # What the page says is about the main target.
+        panel = read_report(Path(folder)).get("mixture") or {}
+        options["bias_left"] = dict(panel.get("bias_left", ()))
     return export_weights(table, to, output, pool=pool, overwrite=overwrite, **options)
 
 

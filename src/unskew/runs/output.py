@@ -22,6 +22,7 @@ from unskew.records import Pool
 from unskew.records.levels import as_text
 from unskew.report.files import write_summary
 from unskew.report.summary.record import Summary
+from unskew.runs.image_map import MAP, map_images
 from unskew.runs.inputs import Inputs
 from unskew.weigh.weights_table import write_weights_table
 
@@ -43,7 +44,7 @@ FORECAST = "forecast.json"
 # Only `unskew train` writes it: where it is, the folder holds models.
 TRAINING = "training.json"
 _FILES = (
-    *(WEIGHTS, MEMBERSHIPS, SOLUTION, DIAGNOSTICS, FEATURES, UNREADABLE),
+    *(WEIGHTS, MEMBERSHIPS, SOLUTION, DIAGNOSTICS, FEATURES, MAP, UNREADABLE),
     *(CONFIGURATION, PAGE, SUMMARY),
 )
 # Numbers in the table of memberships beyond which it is not written: 64 MB.
@@ -66,6 +67,8 @@ def write_run(run: Run, out: Path) -> list[str]:
                 write_frame(weights.memberships(), folder / file_of(MEMBERSHIPS, name))
         write_frame(diagnostics_table(run.summary), folder / DIAGNOSTICS)
         write_frame(features_table(inputs.pool), folder / FEATURES)
+        if (points := map_images(inputs.pool, run.weights.frame())) is not None:
+            write_frame(points, folder / MAP)
         if run.forecast is not None:
             write_json(folder / FORECAST, run.forecast)
         return [*_write_page(inputs, run.summary, folder, out), LISTING]

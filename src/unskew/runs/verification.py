@@ -29,6 +29,7 @@ from unskew.report.summary.record import Summary
 from unskew.runs.differences import WEIGHT_TOLERANCE, changed_images, compare_tables, compare_values
 from unskew.runs.differences import Check as Check
 from unskew.runs.forecast import add_forecast, page_of
+from unskew.runs.image_map import MAP, map_images
 from unskew.runs.inputs import Inputs, describe_origin, read_inputs, shown_settings
 from unskew.runs.output import (
     CONFIGURATION,
@@ -283,6 +284,19 @@ def _check_tables(run: Run, folder: Path) -> Iterator[Check]:
     yield _compared(
         claim, lambda: compare_tables(claim, read_parquet(_existing(folder / FEATURES)), features)
     )
+    points = map_images(run.inputs.pool, run.weights.frame())
+    if points is not None:
+        claim = f"{MAP} contains the principal components of the features"
+        yield _compared(
+            claim,
+            lambda: compare_tables(
+                claim,
+                read_parquet(_existing(folder / MAP)),
+                points,
+                relative=_MEMBERSHIP,
+                absolute=_MEMBERSHIP,
+            ),
+        )
     yield from _check_set_aside(run, folder)
 
 

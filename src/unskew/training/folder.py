@@ -17,6 +17,7 @@ from unskew.files.plain_json import json_value, write_json
 from unskew.files.reading import read_json, read_parquet
 from unskew.records import Pool
 from unskew.runs.differences import changed_images
+from unskew.runs.image_map import MAP
 from unskew.runs.output import (
     CONFIGURATION,
     DIAGNOSTICS,
@@ -47,6 +48,7 @@ _OF_RUNS = (
     SOLUTION,
     DIAGNOSTICS,
     FEATURES,
+    MAP,
     PAGE,
     SUMMARY,
 )

@@ -26,6 +26,8 @@ from unskew.report.summary.record import (
     ForecastPanel,
     Gallery,
     Histogram,
+    MixturePanel,
+    MixtureRow,
     NotCorrectedPanel,
     OutcomePanel,
     OutcomeSource,
@@ -130,6 +132,17 @@ def weak_summary() -> Summary:
     )
 
 
+def _mixture(sources: Sequence[SourceRow], species: Sequence[str]) -> MixturePanel:
+    rows = tuple(MixtureRow(row.name, None, row.share, row.weight_share) for row in sources)
+    classes = tuple(
+        MixtureRow(row.source, kind, (row.pool or 0) / 2, (row.weighted or 0) / 3)
+        for row in rows
+        for kind in species[:3]
+    )
+    left = (("the strata of the target", 0.081), ("any group of images", 0.214))
+    return MixturePanel(rows, classes, left)
+
+
 def uncovered_stratum() -> StratumRow:
     """Target mass that nobody photographed."""
     return StratumRow("wolverine", 0.004, 0.003, 0.0, 0.0, 0, 0, (), None, None, covered=False)
@@ -207,6 +220,7 @@ def refused_summary() -> Summary:
         not_corrected=NotCorrectedPanel((), ("Nothing was corrected.",), ()),
         splits=(),
         outcomes=(),
+        mixture=None,
     )
 
 
@@ -393,6 +407,7 @@ def make_summary(
                 for k in range(5)
             ),
         ),
+        mixture=_mixture(sources, species),
         copies=((names[0], names[-1], 12), (names[0], names[0], 3)),
         target=(
             f"The target is given by margins of label: {n_species} levels, from a survey of 400 "

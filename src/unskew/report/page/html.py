@@ -11,6 +11,7 @@ from typing import Any
 from markupsafe import Markup
 
 from unskew.report.page import (
+    mixture_tables,
     overlap_tables,
     panels,
     plots_columns,
@@ -61,6 +62,7 @@ def _render(summary: Summary, budget: int) -> str:
         galleries=galleries,
         pictures_left_out=pictures_left_out,
         series=SERIES,
+        mixture_tables=mixture_tables,
         overlap_tables=overlap_tables,
         plots_columns=plots_columns,
         plots_forecast=plots_forecast,

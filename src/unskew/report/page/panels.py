@@ -68,7 +68,7 @@ def strata_table(summary: Summary) -> PageTable:
         ("Target", _target_cell),
         ("Pool", lambda row: share_cell(row.pool)),
         ("Debiased", lambda row: share_cell(row.weighted)),
-        (words("Shares"), lambda row: TableCell("", drawing=_share_strip(row, top))),
+        (words("Shares"), lambda row: TableCell("", drawing=_shares_of(row, top))),
         ("Images", lambda row: count_cell(row.images)),
         *of_groups,
         (
@@ -92,9 +92,13 @@ def _target_cell(row: StratumRow) -> TableCell:
     return TableCell(show_share(row.target) + error, row.target)
 
 
-def _share_strip(row: StratumRow, top: float) -> Markup:
-    """Draw pool, debiased and target on one line; the numbers are in the columns next to it."""
+def _shares_of(row: StratumRow, top: float) -> Markup:
     shares = (("pool", row.pool), ("debiased", row.weighted), ("target", row.target))
+    return share_strip(shares, top)
+
+
+def share_strip(shares: Sequence[tuple[str, float | None]], top: float) -> Markup:
+    """Draw shares on one line, by series; the numbers are in the columns next to it."""
     base = tag("line", x1="0%", x2="100%", y1=11, y2=11, class_="grid")
     marks = joined_marks(shares, Scale(0.0, top), 11)
     return canvas(base, marks, height=22, class_="strip")

@@ -7,6 +7,8 @@
   by level.
 - ``forecast_panel``: a forecast, as `forecast.json` holds it, becomes a panel of the page.
 - ``gallery``: which images are worth looking at, and their thumbnails.
+- ``mixture_panel``: in which ratio to mix the sources, and what one number per source misses.
+- ``mixture_record``: in which ratio the sources are mixed: a part of `report.json`.
 - ``outcome_record``: a target mean on the page, with what each source says of it, and on each of
   several targets: a part of `report.json`.
 - ``outcomes_panel``: target means with what each source says of them: which interval heads, and

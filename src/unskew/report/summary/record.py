@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from unskew.report.summary.mixture_record import MixturePanel as MixturePanel
+from unskew.report.summary.mixture_record import MixtureRow as MixtureRow
 from unskew.report.summary.outcome_record import MarginSetPanel as MarginSetPanel
 from unskew.report.summary.outcome_record import MeanOnTarget as MeanOnTarget
 from unskew.report.summary.outcome_record import Number as Number
@@ -438,6 +440,7 @@ class Summary:
     outcomes: tuple[OutcomePanel, ...] = ()
     targets: TargetsPanel | None = None  # None where there is one target
     training: TrainingPanel | None = None  # of the models, where any were trained
+    mixture: MixturePanel | None = None  # None where the run was refused
 
     def __repr__(self) -> str:
         panels = f"{len(self.sources)} sources, {len(self.strata)} strata"

@@ -17,6 +17,7 @@ from unskew.report.summary.column_balance import (
     show_not_corrected,
 )
 from unskew.report.summary.gallery import choose_galleries
+from unskew.report.summary.mixture_panel import show_mixture
 from unskew.report.summary.outcomes_panel import show_outcomes
 from unskew.report.summary.plain import plain_value
 from unskew.report.summary.privacy import (
@@ -132,6 +133,7 @@ def summarize_run(
         provenance=shown_provenance(provenance, pool, weighed.private),
         notes={name: note for name, note in notes.items() if note},
         outcomes=outcomes,
+        mixture=show_mixture(weighed, sources, described),
     )
     plain: Summary = plain_value(summary)
     return plain

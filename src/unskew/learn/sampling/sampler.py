@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import itertools
 import operator
+import sys
 from collections.abc import Hashable, Iterable, Iterator
 from functools import cached_property
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -14,12 +16,14 @@ import torch.distributed
 from torch.utils.data.distributed import DistributedSampler
 
 from unskew.errors import ConfigError, DataError
-from unskew.learn.sampling_schemes import Scheme, plan_draws
+from unskew.learn.sampling.sampling_schemes import Scheme, plan_draws
 from unskew.learn.weights_by_id import align_by_id
 from unskew.records import Ints
 
 # Rows become Python's numbers in pieces of this size: 10⁸ at once would take 4 GB.
 _PIECE = 2**16
+# What shares batches among processes in Accelerate; its other loaders and samplers do not.
+_ACCELERATE_READERS = {"BatchSamplerShard", "DataLoaderShard", "DataLoaderDispatcher"}
 
 
 class WeightedSampler(DistributedSampler[int]):
@@ -28,9 +32,9 @@ class WeightedSampler(DistributedSampler[int]):
     Every process makes the same global draw of ``size`` images from (seed, epoch), and process r of
     R takes draws r, r + R, r + 2R, …: the union over processes is one weighted sample whatever R,
     up to ``size`` mod R trailing draws that are left out so that all have equally many. Lightning's
-    Trainer and Fabric leave the sampler as it is, because it is a `DistributedSampler`; Accelerate
-    shards what it prepares once more: there give ``num_replicas=1, rank=0``, and it distributes the
-    batches of the global draw.
+    Trainer and Fabric leave the sampler as it is, because it is a `DistributedSampler`. Accelerate,
+    and with it Hugging Face's Trainer, distributes the batches of what it prepares: a sampler that
+    it reads hands out the global draw.
 
     Facts: the expected number of times that image i appears is m·π_i, π_i = w_i/Σw, m = ``size``;
     "systematic": it is ⌊mπ_i⌋ or ⌈mπ_i⌉, so its variance is f(1 − f) with f the fraction of mπ_i,
@@ -51,7 +55,8 @@ class WeightedSampler(DistributedSampler[int]):
         c·π_i); ``size`` must be given.
     seed : with the epoch it decides the draw; the same in every process.
     num_replicas, rank : how many processes share the draw, and which of them this is. Default: as
-        torch.distributed says when the epoch begins; 1 and 0 where it is not in use.
+        torch.distributed says when the epoch begins; 1 and 0 where it is not in use, or where
+        Accelerate shares the batches out.
     allow_extra : weights of images that the dataset does not hold are left out instead of being an
         error.
 
@@ -89,7 +94,7 @@ class WeightedSampler(DistributedSampler[int]):
         self.size = self.weight.size if size is None else size
         self.scheme = scheme
         self.replacement = replacement
-        self.seed = _whole(seed, "seed")
+        self.seed = whole_number(seed, "seed")
         self._fixed_ranks = _fixed_ranks(num_replicas, rank)
         self._plan = plan_draws(self.weight, self.size, scheme, replacement=replacement)
         self.dataset: Any = range(self.weight.size)
@@ -169,7 +174,7 @@ class WeightedSampler(DistributedSampler[int]):
         A caller that counts from 0 again after `load_state_dict`, as Fabric's loaders do, goes on
         from the resumed epoch.
         """
-        epoch = _whole(epoch, "epoch")
+        epoch = whole_number(epoch, "epoch")
         if self._resumed:
             self._resumed = False
             self._counted_from = self.epoch - epoch if epoch < self.epoch else 0
@@ -204,8 +209,8 @@ class WeightedSampler(DistributedSampler[int]):
                 else (self._reading.epoch, self._reading.consumed)
             )
         return {
-            "epoch": _whole(epoch, "epoch"),
-            "consumed": _whole(consumed, "consumed"),
+            "epoch": whole_number(epoch, "epoch"),
+            "consumed": whole_number(consumed, "consumed"),
             **self._identity,
         }
 
@@ -229,8 +234,8 @@ class WeightedSampler(DistributedSampler[int]):
                 f"the state is that of another sampler, so the epoch cannot be continued: {shown}.",
                 value=differing,
             )
-        self._start(_whole(state["epoch"], "epoch"))
-        self._first = _whole(state["consumed"], "consumed")
+        self._start(whole_number(state["epoch"], "epoch"))
+        self._first = whole_number(state["consumed"], "consumed")
         self._resumed = True
         self._counted_from = 0
 
@@ -252,7 +257,8 @@ class WeightedSampler(DistributedSampler[int]):
     def _ranks(self) -> tuple[int, int]:
         if self._fixed_ranks is not None:
             return self._fixed_ranks
-        if torch.distributed.is_available() and torch.distributed.is_initialized():
+        is_shared = torch.distributed.is_available() and torch.distributed.is_initialized()
+        if is_shared and not _read_by_accelerate():
             return torch.distributed.get_world_size(), torch.distributed.get_rank()
         return 1, 0
 
@@ -281,7 +287,25 @@ class _Reading:
         return self._before + (self._read - operator.length_hint(self._piece)) * self._n_ranks
 
 
-def _whole(value: Any, name: str) -> int:
+def _read_by_accelerate() -> bool:
+    """Tell whether a loader that Accelerate prepared asks, which shares the batches out itself.
+
+    Nothing is told to a sampler about its readers, and one loop may use loaders of both kinds, so
+    only the calls that led here know.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__") == "accelerate.data_loader":
+            reader = frame.f_locals.get("self")
+            names = {kind.__name__ for kind in type(reader).__mro__}
+            if names & _ACCELERATE_READERS:
+                return True
+        frame = frame.f_back
+    return False
+
+
+def whole_number(value: Any, name: str) -> int:
+    """Return an option that counts from 0, or refuse it by name."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < 0:
         raise ConfigError(
             f"{name} is a whole number, not negative; got {value!r}.", option=name, value=value
@@ -298,7 +322,7 @@ def _fixed_ranks(num_replicas: int | None, rank: int | None) -> tuple[int, int] 
             f"rank={rank!r}.",
             option="num_replicas" if num_replicas is None else "rank",
         )
-    n_ranks, number = _whole(num_replicas, "num_replicas"), _whole(rank, "rank")
+    n_ranks, number = whole_number(num_replicas, "num_replicas"), whole_number(rank, "rank")
     if number >= n_ranks:
         raise ConfigError(
             f"rank counts from 0 to num_replicas − 1 = {n_ranks - 1}; got {number}.",
