@@ -163,8 +163,8 @@ def _record(rows: pd.DataFrame, cell_n: Ints, home: str) -> dict[str, Any]:
     n_cells = int(cell_n.max()) + 1
     used_n = cell_n >= 0
     size_c = np.bincount(cell_n[used_n], minlength=n_cells)
-    share_c = np.bincount(cell_n[used_n], weights=weight_n[used_n], minlength=n_cells)
-    share_c /= share_c.sum()
+    sum_c = np.bincount(cell_n[used_n], weights=weight_n[used_n], minlength=n_cells)
+    share_c: Floats = np.asarray(sum_c / sum_c.sum(), dtype=np.float64)
     low_c, high_c = np.full(n_cells, np.inf), np.zeros(n_cells)
     np.minimum.at(low_c, cell_n[used_n], weight_n[used_n])
     np.maximum.at(high_c, cell_n[used_n], weight_n[used_n])

@@ -76,7 +76,8 @@ class WeightedDataset(Dataset[Any]):
         self._sampler = WeightedSampler(
             weight_n, size=size, scheme=scheme, replacement=replacement, seed=seed
         )
-        self._shared = torch.zeros(2, dtype=torch.int64).share_memory_()
+        shared = torch.zeros(2, dtype=torch.int64)
+        self._shared: Any = shared.share_memory_()  # type: ignore[no-untyped-call]
         self._drawn: tuple[int, Ints] | None = None
         self._is_warned = False
 

@@ -31,12 +31,14 @@ def even_weights(weight_n: Floats, cell_n: Ints) -> Floats:
 
 
 def share_error(weight_n: Floats, other_n: Floats, level_n: Ints | None = None) -> float:
-    """½ Σ_y |Σ_{i in y} (w_i − v_i)|, the total variation over levels, or over the images."""
+    """½ Σ_y |Σ_{i in y} (w_i − v_i)|, the total variation over levels, or over the images.
+
+    Images without a level (−1) count as one.
+    """
     change_n = weight_n - other_n
-    if level_n is not None:
-        present = level_n >= 0
-        change_n = np.bincount(level_n[present], weights=change_n[present])
-    return float(np.abs(change_n).sum() / 2)
+    if level_n is None:
+        return float(np.abs(change_n).sum() / 2)
+    return float(np.abs(np.bincount(level_n + 1, weights=change_n)).sum() / 2)
 
 
 def show_mixture(
@@ -52,10 +54,10 @@ def show_mixture(
     }
     if weighed.strata is not None:
         known = {"the strata of the target": weighed.strata.code, **known}
-    left = [
+    left: list[tuple[str, float | None]] = [
         (what, share_error(weighed.weight_n, even_n, level_n)) for what, level_n in known.items()
     ]
-    left = sorted(left, key=lambda each: -each[1])[:_MOST_COLUMNS]
+    left = sorted(left, key=lambda each: -(each[1] or 0.0))[:_MOST_COLUMNS]
     left.append(("any group of images", share_error(weighed.weight_n, even_n)))
     if weighed.private:
         left = [(what, rounded(bias, 2)) for what, bias in left]
