@@ -8,12 +8,16 @@ it.
 from __future__ import annotations
 
 import difflib
+import sys
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     import pandas as pd
 
     from unskew.records import Overlap, Solution
@@ -121,6 +125,18 @@ class WeakOverlapWarning(UnskewWarning):
     """The sources are linked, but by so little that the weights rest on a few images."""
 
 
+E = TypeVar("E", bound=UnskewError)
+
+
+def warn_caller(message: str, kind: type[UnskewWarning] = UnskewWarning) -> None:
+    """Warn at the line of the caller's own code, however deep in unskew the reason was found."""
+    frame: FrameType | None = sys._getframe(1)
+    level = 2
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("unskew."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, kind, stacklevel=level)
+
+
 def _plain(value: Any) -> Any:
     """Return NumPy's numbers and arrays as Python's, also within lists."""
     if isinstance(value, list | tuple):
@@ -155,14 +171,39 @@ def wrong_option(
     ``limit`` and ``allowed`` become facts; of allowed names the nearest is suggested.
     """
     ((name, value),) = option.items()
+    return refused_option(rule, name, value, hint=hint, limit=limit, allowed=allowed)
+
+
+def refused_option(
+    rule: str,
+    name: str,
+    value: Any,
+    *,
+    hint: str = "",
+    limit: Any = None,
+    allowed: Any = None,
+    kind: type[E] = ConfigError,  # type: ignore[assignment]
+) -> E:
+    """Return the error of an option ``name`` that breaks ``rule``; see `wrong_option`."""
     is_plain = isinstance(value, str | int | float | list | tuple | Mapping | np.generic | None)
-    facts = {"option": name, "value": value if is_plain else repr(value)}
+    facts = {"option": name, "value": value if is_plain else _shown(value)}
     if limit is not None:
         facts["limit"] = limit
     if allowed is not None:
         facts["allowed"] = allowed
-        hint = did_you_mean(value, allowed) or hint
-    return ConfigError(f"{rule}; got {value!r}.{hint}", **facts)
+        hint = did_you_mean(_shown(value).strip("'"), allowed) or hint
+    return kind(f"{rule}; got {_shown(value)}.{hint}", **facts)
+
+
+def _shown(value: object, longest: int = 300) -> str:
+    """Return a value as it is written, cut where it is long."""
+    try:
+        text = repr(value)
+    except Exception:  # such as a number of more digits than Python writes
+        text = f"a {type(value).__name__}"
+    if "\n" in text:  # a table
+        return f"a {type(value).__name__}"
+    return text if len(text) <= longest else f"{text[:longest]}…"
 
 
 def no_rows() -> DataError:
@@ -258,6 +299,14 @@ def one_shot_blocks() -> DataError:
         "omega is an iterator that can be read only once, but the solver makes several passes. "
         "Pass an object whose __iter__ starts again (a list of blocks, a class, a path), not a "
         "generator."
+    )
+
+
+def complex_columns(names: Sequence[str]) -> DataError:
+    return DataError(
+        f"{first_few(names)}: complex numbers; columns hold real numbers or names. Use the real "
+        "part, the imaginary part or the modulus, each a column of its own.",
+        columns=list(names),
     )
 
 

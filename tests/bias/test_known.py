@@ -103,7 +103,7 @@ def test_sources_that_are_numbers_are_named_by_numbers_or_text():
             clash()
     with refused(ConfigError, source="0"):
         debias(numbered, Known(pd.concat([table, table[[0]].set_axis(["0"], axis=1)], axis=1)))
-    with refused(ConfigError, option="queries", value="['all']"):
+    with refused(ConfigError, option="queries", value=["all"]):
         Subpopulation(["all"])
 
 

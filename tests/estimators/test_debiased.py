@@ -376,7 +376,7 @@ def test_an_estimator_of_the_other_kind_is_refused(labelled: Any) -> None:
         DebiasedRegressor(make_pipeline(StandardScaler(), LogisticRegression())).target_score(
             *labelled
         )
-    with refused(ConfigError, option="moments", value="[0.4]"):
+    with refused(ConfigError, option="moments", value=[0.4]):
         DebiasedClassifier(moments=[0.4]).fit(*labelled)  # type: ignore[arg-type]
     with refused(ConfigError, option="target"):
         DebiasedClassifier(target={"label": {0: 0.5, 1: 0.5}}).fit(*labelled)  # type: ignore[arg-type]

@@ -85,9 +85,9 @@ def test_the_table_is_what_evaluate_reads() -> None:
 def test_wrong_labels_are_refused() -> None:
     X, present, weight = make_data(n=30)
     with refused(DataError, levels=["a", "a", "b"]):
-        tune_label_probes(X, present, weight, "aab")
+        tune_label_probes(X, present, weight, list("aab"))
     with refused(DataError, option="present_nm", value=[30, 3]):
-        tune_label_probes(X, present, weight, "ab")
+        tune_label_probes(X, present, weight, ["a", "b"])
     with refused(DataError, option="present_nm"):
         tune_label_probes(X, np.where(present, 2, 0), weight, "abc")
     with refused(DataError, option="weight_n"):

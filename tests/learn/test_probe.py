@@ -129,7 +129,7 @@ def test_what_cannot_be_fitted_is_named() -> None:
         fit_probe(X_nd, label_n, 0 * weight_n, 3)
     with refused(DataError, option="label_n", limit=2):
         fit_probe(X_nd, label_n, weight_n, 2)
-    with refused(DataError, count=199):
+    with refused(DataError, count=200, limit=199):
         fit_probe(X_nd[:199], label_n, weight_n, 3)
     with refused(DataError, option="X_nd", value="int64"):
         fit_probe(X_nd.astype(int), label_n, weight_n, 3)

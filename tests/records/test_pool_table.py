@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from raising import refused
 from unskew import DataError, Pool
 
 
@@ -128,5 +129,5 @@ def test_other_input_that_cannot_work():
         Pool.from_arrays(["a", "b"], x=np.zeros((2, 1, 1)))
     with pytest.raises(DataError, match="needs a column 'id'"):
         Pool(scans().rename(columns={"hospital": "source"}))
-    with pytest.raises(DataError, match="pandas DataFrame; got list"):
+    with refused(DataError, option="frame"):
         Pool([1, 2])

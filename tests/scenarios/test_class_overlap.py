@@ -102,7 +102,7 @@ def test_the_same_seed_draws_the_same_images_and_another_seed_others() -> None:
     [
         ({"overlap": 1.5}, "overlap", 1.5),
         ({"overlap": 0.1, "n_sources": 3}, "n_sources", [3, 10]),
-        ({"overlap": 0.1, "n_sources": 0}, "n_sources", [0, 10]),
+        ({"overlap": 0.1, "n_sources": 0}, "n_sources", 0),
         ({"overlap": 0.1, "sizes": [1, 2]}, "sizes", [1, 2]),
         ({"overlap": 0.1, "sizes": [1, 2, 3, 4, 0]}, "sizes", [1, 2, 3, 4, 0]),
         ({"overlap": 0.1, "sizes": 3}, "n", 3),

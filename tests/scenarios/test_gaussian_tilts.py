@@ -133,8 +133,8 @@ def test_the_same_seed_draws_the_same_images_and_another_seed_others() -> None:
         ({"theta": [[np.nan]]}, "theta", [1, 1]),
         ({"group_sd": 1.5}, "group_sd", 1.5),
         ({"group_size": 0}, "group_size", 0),
-        ({"n_sources": 0}, "n_sources", [0, 1]),
-        ({"dim": 0}, "n_sources", [3, 0]),
+        ({"n_sources": 0}, "n_sources", 0),
+        ({"dim": 0}, "dim", 0),
     ],
 )
 def test_impossible_settings_are_refused(

@@ -9,10 +9,9 @@ import pytest
 import unskew
 from problems import random_problem
 from raising import refused
-from unskew.errors import ConfigError, DataError
+from unskew.errors import DataError
 from unskew.weigh.sampling_units import (
     centre_within_sources,
-    check_level,
     check_order,
     check_values,
     degrees_of_freedom,
@@ -139,15 +138,6 @@ def test_degrees_of_freedom_are_those_of_welch_and_satterthwaite():
         assert degrees_of_freedom(np.array([0.0, variance]), np.array([6, 11])) == 15.0
 
 
-def test_values_become_floats_and_levels_lie_between_0_and_1():
-    assert check_values([True, False], 2).tolist() == [1.0, 0.0]
-    assert check_values(np.arange(3), 3).dtype == np.float64
-    for level in (0.0, 1.0, -0.5, float("nan")):
-        with pytest.raises(ConfigError):
-            check_level(level)
-    check_level(0.95)
-
-
 def test_only_the_ids_in_another_order_are_taken_for_a_mistake():
     weights = SimpleNamespace(id=np.array(["a", "b", "c"]), weight=np.ones(3) / 3)
     for index in (["a", "b", "c"], [0, 1, 2], ["a", "b", "x"]):
@@ -155,3 +145,8 @@ def test_only_the_ids_in_another_order_are_taken_for_a_mistake():
     check_order([1, 2, 3], weights)
     with refused(DataError, option="values"):
         check_order(pd.Series([1, 2, 3], index=["b", "a", "c"]), weights)
+
+
+def test_values_become_floats():
+    assert check_values([True, False], 2).tolist() == [1.0, 0.0]
+    assert check_values(np.arange(3), 3).dtype == np.float64

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from unskew.engine.arguments import checked
 from unskew.errors import ConfigError, did_you_mean, first_few
 from unskew.records import Floats, Ints, Pool, Target
 from unskew.records.arrays import Randomness, seed_of
@@ -256,6 +257,7 @@ class Bias(ABC):
     # Reads the label, also where the target's images have none.
     shifts_classes: ClassVar[bool] = False
 
+    @checked
     def fit(self, pool: Pool, target: Target | None = None, *, rng: Randomness = 0) -> FittedBias:
         """Learn from the pool what the model leaves open; c(z) comes from ``target`` if needed."""
         from unskew.bias.fitting import fit_parts
@@ -302,6 +304,7 @@ class Bias(ABC):
         return written_bias(self)
 
     @classmethod
+    @checked
     def from_dict(cls, settings: Mapping[str, Any]) -> Self:
         """Read the ``[bias]`` part of a configuration: ``family`` and its settings."""
         from unskew.bias.schema import read_bias

@@ -5,7 +5,6 @@ They are those of the article's section 4.3.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
@@ -21,13 +20,13 @@ from unskew.bias.features import (
     constant_features,
     expand_features,
     flagged,
-    is_number,
     is_numeric,
     learn_column,
     read_feature_columns,
     read_numbers,
 )
-from unskew.errors import UnskewWarning, did_you_mean, first_few, wrong_option
+from unskew.engine.arguments import ShareBelowHalf, checked
+from unskew.errors import did_you_mean, first_few, warn_caller
 from unskew.records import Floats
 from unskew.records.levels import text_levels
 
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@checked
 @dataclass(frozen=True)
 class Box(Bias):
     """ω_k(z) = 1 where every feature is within the range of source k's own images, 0 elsewhere.
@@ -60,16 +60,10 @@ class Box(Bias):
     family: ClassVar[str] = "box"
     may_exclude: ClassVar[bool] = True
     features: Sequence[str]
-    quantile: float = 0.0
+    quantile: ShareBelowHalf = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", read_feature_columns(self.features))
-        if not is_number(self.quantile) or not 0.0 <= self.quantile < 0.5:
-            raise wrong_option(
-                "quantile is the share cut off at each end, from 0 (the article's min–max) to "
-                "below 0.5",
-                quantile=self.quantile,
-            )
 
     def estimate(
         self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None
@@ -176,12 +170,10 @@ class FittedBox(Factor):
         seen = sorted(self.seen[name])
         unseen = [level for level in levels if level not in seen]
         if unseen:
-            warnings.warn(
+            warn_caller(
                 f"{name} has levels that no image had in the fit: {first_few(unseen)}. They are in "
                 f"no box, so omega is 0; the boxes know {first_few(seen, 12)}."
-                f"{did_you_mean(unseen[0], seen)}",
-                UnskewWarning,
-                stacklevel=4,
+                f"{did_you_mean(unseen[0], seen)}"
             )
 
     def describe(self) -> Description:

@@ -13,6 +13,7 @@ from unskew.bias.class_scores import LABEL, learn_class_scores, read_label_class
 from unskew.bias.features import read_feature_columns
 from unskew.bias.product import Product
 from unskew.bias.strata import Strata
+from unskew.engine.arguments import checked
 from unskew.errors import ConfigError
 from unskew.records import Floats, Pool, Target
 from unskew.splits.folds import join_units, tell_copies, unit_codes
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@checked
 @dataclass(frozen=True)
 class ClassShift(Bias):
     """ω_k(y) = p_k(y)/p(y): only the shares of the classes differ, and the target has no labels.

@@ -12,10 +12,10 @@ from scipy.special import logsumexp
 from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.bias.class_scores import LABEL, ClassScores, learn_class_scores
 from unskew.bias.components import ComponentMap, learn_components
-from unskew.bias.features import is_number, read_feature_columns
+from unskew.bias.features import read_feature_columns
 from unskew.bias.likelihood import LogLinearProblem, coefficient_variances, fit_log_linear
 from unskew.bias.tilt import find_reference_source
-from unskew.errors import wrong_option
+from unskew.engine.arguments import CountOrZero, LevelName, NotNegative, checked
 from unskew.records import Floats, Ints
 from unskew.records.levels import level_text
 
@@ -37,6 +37,7 @@ _SMALL_CHANCE = 1e-3
 _IMAGES_PER_COMPONENT, _MOST_COMPONENTS = 15, 30
 
 
+@checked
 @dataclass(frozen=True)
 class ClassTilt(Bias):
     """ω_k(x, y) = exp(a_k(y) + (θ_k + Σ_j δ_kj g_j(y))·φ(x)), the target's images without labels.
@@ -80,23 +81,15 @@ class ClassTilt(Bias):
     by_likelihood: ClassVar[bool] = True
     shifts_classes: ClassVar[bool] = True
     features: Sequence[str]
-    components: int = 0
-    directions: int = 1
-    ridge: float = 0.0
-    reference: str | None = None
+    components: CountOrZero = 0
+    directions: CountOrZero = 1
+    ridge: NotNegative = 0.0
+    reference: LevelName | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", read_feature_columns(self.features))
         if self.reference is not None:
             object.__setattr__(self, "reference", level_text(self.reference))
-        for name in ("components", "directions"):
-            value = getattr(self, name)
-            if not is_number(value) or value < 0 or value != int(value):
-                raise wrong_option(f"{name} is a whole number, 0 or more", **{name: value})
-        if not is_number(self.ridge) or not 0 <= self.ridge < np.inf:
-            raise wrong_option(
-                "ridge is the strength of a penalty, above 0, or 0: chosen", ridge=self.ridge
-            )
 
     def estimate(
         self, data: BiasData, log_offset_rk: Floats, start: Factor | None = None

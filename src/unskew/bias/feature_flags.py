@@ -142,7 +142,6 @@ def flag_class_codes(frame: pd.DataFrame, names: Sequence[str]) -> tuple[str, ..
         f"label holds {value.size} whole numbers, which are read as measurements: selection is "
         "taken to depend on how large they are",
         " If they are classes, make them text: frame['label'].astype(str).",
-        stacklevel=6,
     )
 
 
@@ -168,5 +167,4 @@ def _flag_uncovered(data: BiasData, names: Sequence[str]) -> tuple[str, ...]:
     return flagged(
         f"{share:.1%} of the target's images have {first_few(shown)}, which no source has: "
         "results describe the rest of the target",
-        stacklevel=6,
     )

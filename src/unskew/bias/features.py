@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unskew.engine.arguments import checked
 from unskew.errors import (
     ConfigError,
     DataError,
-    UnskewWarning,
+    complex_columns,
     did_you_mean,
     first_few,
+    warn_caller,
     wrong_option,
 )
 from unskew.records import Floats, Ints
@@ -122,15 +122,10 @@ def read_feature_columns(features: Any) -> Any:
     return names
 
 
-def flagged(note: str, way_out: str = "", *, stacklevel: int = 5) -> tuple[str, ...]:
+def flagged(note: str, way_out: str = "") -> tuple[str, ...]:
     """Warn of something, and return it as a note."""
-    warnings.warn(f"{note}.{way_out}", UnskewWarning, stacklevel=stacklevel)
+    warn_caller(f"{note}.{way_out}")
     return (note,)
-
-
-def is_number(setting: Any) -> bool:
-    """Tell whether a setting, which may come from a file, is a number."""
-    return isinstance(setting, Real) and not isinstance(setting, bool)
 
 
 def check_columns(
@@ -182,6 +177,8 @@ def expand_features(
 
 def read_numbers(column: pd.Series[Any], name: str) -> Floats:
     """(n,) finite floats; an error counts those that are not."""
+    if column.dtype.kind == "c":
+        raise complex_columns([name])
     value_n = column.to_numpy(dtype=np.float64, na_value=np.nan)
     missing = np.flatnonzero(np.isnan(value_n))
     if missing.size:
@@ -204,6 +201,7 @@ def read_numbers(column: pd.Series[Any], name: str) -> Floats:
     return value_n
 
 
+@checked
 def read_feature_column(frame: pd.DataFrame, name: str) -> Floats:
     """(n,) finite floats of a column that must exist; for bias models of your own."""
     check_columns(frame, [name])

@@ -14,9 +14,10 @@ from unskew.bias.comparisons import find_comparisons
 from unskew.bias.features import expand_features
 from unskew.bias.fit_tests import FeatureCheck, JointCheck, run_tests
 from unskew.bias.fitted import FittedBias
+from unskew.engine.arguments import TestReplicates, checked
 from unskew.errors import ConfigError, DataError
 from unskew.records import Ints, Pool, Target, Weights
-from unskew.records.arrays import seed_of
+from unskew.records.arrays import Randomness, seed_of
 from unskew.records.holm import OBJECTION, holm
 from unskew.records.weights import holds_ids
 from unskew.solve.profile_likelihood import Profile
@@ -66,6 +67,7 @@ class FitCheck:
         return "\n".join([self.message, *lines, *(f"  Note: {note}" for note in self.notes)])
 
 
+@checked
 def check_fit(
     pool: Pool,
     bias: Bias | FittedBias | None,
@@ -73,8 +75,8 @@ def check_fit(
     *,
     weights: Weights,
     features: Sequence[str] | None = None,
-    replicates: int = 999,
-    rng: int | np.random.Generator = 0,
+    replicates: TestReplicates = 999,
+    rng: Randomness = 0,
 ) -> FitCheck:
     """Compare every source with what the model expects it to look like.
 
@@ -114,13 +116,6 @@ def check_fit(
     replicates : bootstrap replicates.
     rng : seed of the bootstrap, or a Generator.
     """
-    if replicates < 19:
-        raise ConfigError(
-            f"replicates is the number of bootstrap replicates, at least 19; got {replicates!r}.",
-            option="replicates",
-            value=replicates,
-            limit=19,
-        )
     seed = seed_of(rng)
     model = bias.model if isinstance(bias, FittedBias) else bias
     _check_model(model, target, weights)

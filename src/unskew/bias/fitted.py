@@ -13,6 +13,7 @@ from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.bias.feature_flags import uncovered_levels
 from unskew.bias.features import expand_features
 from unskew.bias.strata import FittedStrata, describe_strata
+from unskew.engine.arguments import checked
 from unskew.errors import DataError, first_few
 from unskew.records import Bools, Floats, Ints, Pool, Target
 from unskew.records.design_weights import add_design
@@ -94,11 +95,13 @@ class FittedBias:
             return np.zeros(self.data.source.size, dtype=np.bool_)
         return np.asarray(self.data.source == reference)
 
+    @checked
     def omega(self, table: Pool | pd.DataFrame) -> Floats:
         """(n, K) ω_k(z_i) of any table that has the columns the model reads."""
         with np.errstate(under="ignore", over="ignore"):
             return np.asarray(np.exp(self.log_omega(table)))
 
+    @checked
     def log_omega(self, table: Pool | pd.DataFrame) -> Floats:
         """(n, K) log ω_k(z_i); −inf where source k cannot select the image."""
         if not isinstance(table, Pool) and not (

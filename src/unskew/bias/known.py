@@ -9,9 +9,11 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from unskew.bias.base import Bias, BiasData, Description, Factor, source_names
 from unskew.bias.features import check_columns, is_numeric, read_numbers
+from unskew.engine.arguments import checked
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.files.user_code import import_reference, names_function
 from unskew.records import Floats
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 OmegaEntry = str | Real | Callable[["pd.DataFrame"], Any]
 
 
+@checked
 @dataclass(frozen=True)
 class Known(Bias):
     """ω_k(z) as given; c(z) is thereby given, too.
@@ -48,7 +51,7 @@ class Known(Bias):
     """
 
     family: ClassVar[str] = "known"
-    omega: Any
+    omega: Mapping[Any, Any] | Callable[..., Any] | str | npt.ArrayLike
     log: bool = False
 
     def __post_init__(self) -> None:

@@ -9,10 +9,12 @@ from typing import Any, ClassVar
 
 from unskew.bias.base import Bias, BiasData, Factor
 from unskew.bias.tilt import Tilt
+from unskew.engine.arguments import checked
 from unskew.errors import ConfigError, first_few
 from unskew.records import Floats
 
 
+@checked
 @dataclass(frozen=True, init=False)
 class Product(Bias):
     """ω_k(z) = Π_p ω_k^{(p)}(z), all parts fitted together.

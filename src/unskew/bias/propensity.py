@@ -10,10 +10,11 @@ import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.bias.feature_flags import learn_flagged_features
-from unskew.bias.features import FeatureMap, is_number, read_feature_columns
+from unskew.bias.features import FeatureMap, read_feature_columns
 from unskew.bias.fit_rows import agree_on_copies, name_ranks, split_folds
 from unskew.bias.likelihood import LogLinearProblem, fit_log_linear, own_means
 from unskew.bias.tilt import SMALLEST_RIDGE, FittedTilt, find_reference_source
+from unskew.engine.arguments import Folds, LevelName, PositiveBelowHalf, checked
 from unskew.engine.threads import one_openmp_thread
 from unskew.errors import ConfigError, wrong_option
 from unskew.records import Floats, Ints
@@ -29,6 +30,7 @@ _NAMED = ("logistic", "boosting")
 _WORTH_THREADS = 50_000
 
 
+@checked
 @dataclass(frozen=True)
 class Propensity(Bias):
     """ω_k(z) = (q̂_k(z)/n_k)/(q̂_r(z)/n_r), q̂ the chance of a source by a classifier.
@@ -65,24 +67,14 @@ class Propensity(Bias):
     by_likelihood: ClassVar[bool] = True
     features: Sequence[str]
     classifier: Any = "logistic"
-    reference: str | None = None
-    folds: int = 5
-    floor: float = 1e-6
+    reference: LevelName | None = None
+    folds: Folds = 5
+    floor: PositiveBelowHalf = 1e-6
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", read_feature_columns(self.features))
         if self.reference is not None:
             object.__setattr__(self, "reference", level_text(self.reference))
-        if not is_number(self.folds) or self.folds < 2 or self.folds != int(self.folds):
-            raise wrong_option(
-                "folds is the number of parts for cross-fitting, a whole number of at least 2",
-                folds=self.folds,
-                limit=2,
-            )
-        if not is_number(self.floor) or not 0.0 < self.floor < 0.5:
-            raise wrong_option(
-                "floor is the smallest chance that a classifier may give, above 0", floor=self.floor
-            )
         self._check_classifier()
 
     def _check_classifier(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ import numpy.typing as npt
 from unskew.bias.components import learn_components
 from unskew.bias.features import expand_features, is_numeric
 from unskew.bias.separation import ScoredImages, judge_separation
-from unskew.errors import DataError, UnskewWarning
+from unskew.errors import DataError, warn_caller
 from unskew.records import Floats, Ints
 from unskew.records.design_weights import raw_design
 from unskew.records.levels import level_text
@@ -77,12 +76,10 @@ def compare_with_target(fitted: FittedBias, weight_r: Floats) -> Resemblance | N
     if target is None or not names:
         return None
     if len(target) < _FEWEST_IMAGES:
-        warnings.warn(
+        warn_caller(
             f"whether the sources resemble the target was not judged: there are {len(target)} "
             f"images of it to look at, and a classifier needs {_FEWEST_IMAGES}. A part of the "
-            "target that no source covers would not be noticed.",
-            UnskewWarning,
-            stacklevel=2,
+            "target that no source covers would not be noticed."
         )
         return None
     rng = np.random.default_rng(data.seed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -10,7 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
-from unskew.errors import ConfigError, DataError, UnskewWarning, first_few, wrong_option
+from unskew.engine.arguments import Bins, checked
+from unskew.errors import (
+    ConfigError,
+    DataError,
+    first_few,
+    warn_caller,
+    wrong_option,
+)
 from unskew.records import Bools, Floats, Ints, Pool, Target
 from unskew.records.levels import text_levels
 from unskew.splits.folds import unit_codes
@@ -30,6 +36,7 @@ if TYPE_CHECKING:
     from unskew.target.strata import TargetStrata
 
 
+@checked
 @dataclass(frozen=True)
 class Strata(Bias):
     """ω_k(y) = (n_k^(y)/n_k)/p(y) for discrete attributes y, p their distribution in the target.
@@ -51,7 +58,7 @@ class Strata(Bias):
 
     family: ClassVar[str] = "strata"
     by: str | Sequence[str] | None = None
-    bins: Mapping[str, Sequence[float]] | None = None
+    bins: Bins | None = None
 
     def __post_init__(self) -> None:
         by: Any = self.by  # of any kind where it comes from a file
@@ -340,7 +347,6 @@ def flag_identifying(target: TargetStrata, count_ck: Ints) -> tuple[str, ...]:
         "others alone link the sources within strata, and weights hardly separate stratum from "
         "source",
         " A trace of the source (a watermark, a file format) is no reason for selection.",
-        stacklevel=6,
     )
 
 
@@ -349,13 +355,11 @@ def flag_disagreement(target: TargetStrata) -> None:
     disagreement = target.disagreement
     if disagreement is None or not disagreement.is_large or target.counted is None:
         return
-    warnings.warn(
+    warn_caller(
         f"the sources disagree on how {' and '.join(target.by)} go together: the odds ratios of "
         f"{target.counted.names[disagreement.source]} alone would move {disagreement.shift:.2g} of "
         "the target between strata. Some source selects by combinations of them. Give the joint "
-        "distribution (Target.table), or a table of interactions.",
-        UnskewWarning,
-        stacklevel=5,
+        "distribution (Target.table), or a table of interactions."
     )
 
 

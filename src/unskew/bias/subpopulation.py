@@ -11,6 +11,7 @@ import numpy as np
 from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.bias.known import entry_text, name_sources, order_by_source, read_function
 from unskew.bias.queries import TableQuery, parse_query
+from unskew.engine.arguments import checked
 from unskew.errors import ConfigError, DataError, short_name
 from unskew.files.user_code import names_function
 from unskew.records import Floats
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@checked
 @dataclass(frozen=True)
 class Subpopulation(Bias):
     """ω_k = 1 on the images that a query selects, 0 elsewhere.
@@ -46,7 +48,7 @@ class Subpopulation(Bias):
     """
 
     family: ClassVar[str] = "subpopulation"
-    queries: Mapping[str, Any]
+    queries: Mapping[Any, Any]
 
     def __post_init__(self) -> None:
         if not isinstance(self.queries, Mapping):

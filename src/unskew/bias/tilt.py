@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.bias.components import ComponentMap, learn_components
 from unskew.bias.feature_flags import learn_flagged_features
-from unskew.bias.features import FeatureMap, flagged, is_number, read_feature_columns
+from unskew.bias.features import FeatureMap, flagged, read_feature_columns
 from unskew.bias.likelihood import LogLinearProblem, fit_log_linear
+from unskew.engine.arguments import CountOrZero, LevelName, NotNegative, checked
 from unskew.errors import ConfigError, wrong_option
 from unskew.records import Floats
 from unskew.records.levels import level_text
@@ -28,6 +29,7 @@ SMALLEST_RIDGE = 1e-6
 _SEPARATED = 30.0
 
 
+@checked
 @dataclass(frozen=True)
 class Tilt(Bias):
     """ω_k(z) = exp(θ_k·φ(z)), with ω ≡ 1 for the reference; θ by maximum likelihood.
@@ -61,25 +63,15 @@ class Tilt(Bias):
     family: ClassVar[str] = "tilt"
     by_likelihood: ClassVar[bool] = True
     features: Sequence[str]
-    reference: str | None = None
-    degree: int = 1
-    ridge: float = 0.0
-    components: int = 0
+    reference: LevelName | None = None
+    degree: Literal[1, 2] = 1
+    ridge: NotNegative = 0.0
+    components: CountOrZero = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", read_feature_columns(self.features))
         if self.reference is not None:
             object.__setattr__(self, "reference", level_text(self.reference))
-        if not is_number(self.ridge) or not self.ridge >= 0:
-            raise wrong_option("ridge is the strength of a penalty, 0 or more", ridge=self.ridge)
-        if (
-            not is_number(self.components)
-            or self.components < 0
-            or self.components != int(self.components)
-        ):
-            raise wrong_option(
-                "components is a number of principal components, or 0", components=self.components
-            )
         if self.components and self.degree != 1:
             raise wrong_option(
                 "principal components are used as they are: degree is 1 with components",

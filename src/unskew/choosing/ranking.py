@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +17,8 @@ from unskew.choosing.decision import decide
 from unskew.choosing.membership_score import make_folds
 from unskew.choosing.proposal import propose_candidates
 from unskew.choosing.target_distance import known_facts, restricted_facts
-from unskew.errors import ConfigError, DataError, wrong_option
+from unskew.engine.arguments import Folds, checked
+from unskew.errors import DataError
 from unskew.records import Pool, Target
 from unskew.records.arrays import Randomness, seed_of
 from unskew.records.pool_table import require_inputs
@@ -30,13 +31,14 @@ if TYPE_CHECKING:
 _MANY_COLUMNS, _FEW_COLUMNS = 40, 20
 
 
+@checked
 def choose_bias(
     pool: Pool,
     candidates: Sequence[Bias] | Mapping[str, Bias] | None = None,
     target: Target | None = None,
     *,
     facts: Sequence[Target] = (),
-    folds: int = 5,
+    folds: Folds = 5,
     baseline: bool = True,
     check: bool = True,
     rng: Randomness = 0,
@@ -97,7 +99,7 @@ def choose_bias(
     'Tilt(x)'
     """
     seed = seed_of(rng)
-    _check_arguments(pool, target, facts, folds)
+    _check_arguments(pool, target)
     proposed = propose_candidates(pool, target) if candidates is None else candidates
     named = name_candidates(proposed, pool, baseline)
     pool, target = with_class_scores(pool, target, list(named.values()), seed)
@@ -114,19 +116,8 @@ def choose_bias(
     return replace(choice, notes=(*restricted_facts(pool, facts), *choice.notes))
 
 
-def _check_arguments(
-    pool: Pool, target: Target | None, facts: Sequence[Target], folds: Any
-) -> None:
+def _check_arguments(pool: Pool, target: Target | None) -> None:
     require_inputs("choose_bias", pool, target)
-    if isinstance(facts, Target) or any(not isinstance(fact, Target) for fact in facts):
-        raise ConfigError(
-            f"facts is a list of unskew.Target; got {facts!r}.", option="facts", value=repr(facts)
-        )
-    if not isinstance(folds, int | np.integer) or folds < 2:
-        raise wrong_option(
-            "folds is the number of parts that are left out in turn, a whole number of at least 2",
-            folds=folds,
-        )
     if len(pool.names) < 2 and (target is None or target.kind != "sample"):
         raise DataError(
             "bias models are compared by how well they tell the sources apart, and there is one "

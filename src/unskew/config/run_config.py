@@ -51,6 +51,7 @@ from unskew.config.toml_text import (
     read_toml_text,
     toml_document,
 )
+from unskew.engine.arguments import checked
 from unskew.errors import ConfigError, did_you_mean, first_few
 from unskew.files.atomic import write_text
 from unskew.records import Target
@@ -118,6 +119,7 @@ class RunConfig(Section):
     _target: tuple[Any, Target | None] = PrivateAttr(default=(None, None))
     _bias: tuple[Any, Bias | None] = PrivateAttr(default=(None, None))
 
+    @checked
     def place(self, path: str) -> Path:
         """Resolve a path of the configuration."""
         return self.folder / path
@@ -150,6 +152,7 @@ class RunConfig(Section):
             return target
         return Target.from_dict(self.target.settings(), self.folder)
 
+    @checked
     def for_target(self, name: str | None = None) -> RunConfig:
         """Return the settings with one of several targets alone; None: with the main one.
 
@@ -184,6 +187,7 @@ class RunConfig(Section):
         return model if model is not None and known == self.bias else Bias.from_dict(self.bias)
 
 
+@checked
 def read_config(
     path: str | os.PathLike[str],
     *,

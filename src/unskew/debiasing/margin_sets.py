@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from unskew.debiasing.pool_weights import debias
 from unskew.debiasing.target_difference import difference_of_means
+from unskew.engine.arguments import NotNegative, OpenShare, checked
 from unskew.errors import ConfigError, CoverageError, first_few
 from unskew.records import Bools, Estimate, Floats, Pool, Target, Weights
 from unskew.records.arrays import Randomness, seed_of
@@ -65,6 +66,7 @@ class MeanOverMargins:
         )
 
 
+@checked
 @shows_options(SolverOptions)
 def bound_over_margins(
     pool: Pool,
@@ -72,8 +74,8 @@ def bound_over_margins(
     target: Target,
     values: npt.ArrayLike,
     *,
-    within: float | Mapping[Any, float | tuple[float, float]] | None = None,
-    level: float = 0.95,
+    within: NotNegative | Mapping[Any, NotNegative | tuple[float, float]] | None = None,
+    level: OpenShare = 0.95,
     rng: Randomness = 0,
     **options: Unpack[SolverOptions],
 ) -> MeanOverMargins:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.bias.features import FeatureMap, expand_features, learn_column
+from unskew.engine.arguments import Folds, checked
 from unskew.engine.threads import one_openmp_thread
 from unskew.errors import ConfigError, DataError, first_few, wrong_option
 from unskew.learn.sklearn_fit import fit_positive_rows
@@ -60,13 +61,14 @@ class OutcomePredictions:
     learner: str
 
 
+@checked
 def predict_outcome(
     weights: Weights,
     values: npt.ArrayLike,
     *,
     features: Sequence[str] | None = None,
     learner: Any = None,
-    folds: int = 5,
+    folds: Folds = 5,
     rng: Randomness = 0,
 ) -> OutcomePredictions:
     """Predict an outcome from features, for the images of the pool and of the target.

@@ -13,12 +13,12 @@ import numpy.typing as npt
 from unskew.debiasing.fitted_weights import weigh_fitted
 from unskew.debiasing.train_fit import SplitOutcome, TrainFit, masses_text
 from unskew.debiasing.unused_masses import check_unused
+from unskew.engine.arguments import ShareAboveZero, checked
 from unskew.errors import (
     ConfigError,
     DataError,
     UnskewError,
     first_few,
-    wrong_option,
 )
 from unskew.records import Floats, Ints, Pool, Target, Weights
 from unskew.records.arrays import Randomness, seed_of
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from unskew.target.strata import TargetStrata
 
 
+@checked
 @shows_options(SolverOptions)
 def debias(
     pool: Pool,
@@ -48,7 +49,7 @@ def debias(
     target: Target | None = None,
     *,
     rng: Randomness = 0,
-    max_uncovered: float = 0.2,
+    max_uncovered: ShareAboveZero = 0.2,
     check_sample: bool = True,
     **options: Unpack[SolverOptions],
 ) -> Weights:
@@ -93,7 +94,7 @@ def debias(
     seed = seed_of(rng)
     from unskew.bias.fitting import fit_parts
 
-    _check_arguments(pool, bias, target, max_uncovered)
+    _check_arguments(pool, bias, target)
     read_options(options, SolverOptions, own=("rng", "max_uncovered", "check_sample"))
     check_unused(pool, bias, target)
     fitted = fit_parts(bias, bias.parts, pool, target, seed=seed)
@@ -107,7 +108,7 @@ def debias(
     )
 
 
-def _check_arguments(pool: object, bias: object, target: object, max_uncovered: float) -> None:
+def _check_arguments(pool: object, bias: object, target: object) -> None:
     from unskew.bias.base import Bias as AnyBias
 
     require_inputs("debias", pool, target)
@@ -116,10 +117,6 @@ def _check_arguments(pool: object, bias: object, target: object, max_uncovered: 
             f"bias is a bias model such as unskew.bias.Strata('label'); got {bias!r}.",
             option="bias",
             value=repr(bias),
-        )
-    if not 0.0 < max_uncovered <= 1.0:
-        raise wrong_option(
-            "max_uncovered is a share above 0 and at most 1", max_uncovered=max_uncovered
         )
 
 
@@ -206,6 +203,7 @@ class SplitWeights:
             joined_n[part.row] = value_m
         return joined_n
 
+    @checked
     def part(self, name: str) -> SplitPart:
         """Return the split of that name."""
         for part in self.parts:
@@ -247,6 +245,7 @@ class SplitWeights:
         return frame
 
 
+@checked
 @shows_options(SolverOptions)
 def weigh_splits(
     pool: Pool,
@@ -254,7 +253,7 @@ def weigh_splits(
     target: Target | None = None,
     *,
     rng: Randomness = 0,
-    max_uncovered: float = 0.2,
+    max_uncovered: ShareAboveZero = 0.2,
     check_sample: bool = True,
     **options: Unpack[SolverOptions],
 ) -> SplitWeights:

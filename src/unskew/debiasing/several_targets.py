@@ -12,6 +12,7 @@ import numpy.typing as npt
 from unskew.debiasing.pool_weights import debias
 from unskew.debiasing.target_difference import difference_of_means
 from unskew.debiasing.unused_masses import check_unused, ignores_masses
+from unskew.engine.arguments import OpenShare, ShareAboveZero, checked
 from unskew.errors import (
     ConfigError,
     CoverageError,
@@ -23,7 +24,7 @@ from unskew.errors import (
 from unskew.records import Estimate, Pool, Target, Weights
 from unskew.records.arrays import Randomness, seed_of
 from unskew.solve.options import SolverOptions, shows_options
-from unskew.weigh.sampling_units import check_level, check_order, check_values
+from unskew.weigh.sampling_units import check_order, check_values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,6 +81,7 @@ class MeansByTarget:
         )
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class WeightsByTarget:
     """The weights of one pool for each of several targets.
@@ -105,7 +107,7 @@ class WeightsByTarget:
         """The targets, in the order in which they were given."""
         return tuple(self.weights)
 
-    def mean(self, values: npt.ArrayLike, *, level: float = 0.95) -> MeansByTarget:
+    def mean(self, values: npt.ArrayLike, *, level: OpenShare = 0.95) -> MeansByTarget:
         """Estimate the mean Σ_i π_i h_i on every target, and by how much it moves between them.
 
         Of right (1) and wrong (0) answers of a model it is its accuracy, and ``range[0]`` the worst
@@ -123,7 +125,7 @@ class WeightsByTarget:
         return compare_means(self.weights, estimates, value_n, level)
 
     def difference(
-        self, first: str, second: str, values: npt.ArrayLike, *, level: float = 0.95
+        self, first: str, second: str, values: npt.ArrayLike, *, level: OpenShare = 0.95
     ) -> Estimate:
         """Estimate the mean on the target ``first`` minus that on ``second``.
 
@@ -137,7 +139,6 @@ class WeightsByTarget:
         return difference_of_means(one, other, value_n, level)
 
     def _read_values(self, values: npt.ArrayLike, level: float) -> npt.NDArray[np.float64]:
-        check_level(level)
         some = next(iter(self.weights.values()))
         check_order(values, some)
         return check_values(values, some.weight.size)
@@ -193,6 +194,7 @@ def compare_means(
     return MeansByTarget(dict(estimates), lowest, highest, difference)
 
 
+@checked
 @shows_options(SolverOptions)
 def debias_targets(
     pool: Pool,
@@ -200,7 +202,7 @@ def debias_targets(
     targets: Mapping[str, Target],
     *,
     rng: Randomness = 0,
-    max_uncovered: float = 0.2,
+    max_uncovered: ShareAboveZero = 0.2,
     check_sample: bool = True,
     **options: Unpack[SolverOptions],
 ) -> WeightsByTarget:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
-from unskew.errors import CoverageError, UnskewError, UnskewWarning
+from unskew.errors import CoverageError, UnskewError, warn_caller
 from unskew.records import Pool, Target
 
 if TYPE_CHECKING:
@@ -38,10 +37,8 @@ def check_unused(pool: Pool, bias: Bias, target: Target | None) -> None:
         if isinstance(error, CoverageError):
             raise
     by = " × ".join(target.by)
-    warnings.warn(
+    warn_caller(
         f"the target gives the distribution of {by}, which {type(bias).__name__} cannot use: the "
         "weights do not follow it. Multiply by "
-        f"Strata({list(target.by)}) in a Product, or call calibrate_weights afterwards.",
-        UnskewWarning,
-        stacklevel=3,
+        f"Strata({list(target.by)}) in a Product, or call calibrate_weights afterwards."
     )

@@ -23,6 +23,7 @@ from unskew.diagnosis.expected_problem import (
 )
 from unskew.diagnosis.missing_links import find_missing_links
 from unskew.diagnosis.outcomes import find_outcomes
+from unskew.engine.arguments import OpenShare, Positive, checked
 from unskew.errors import (
     ConfigError,
     CoverageError,
@@ -30,7 +31,6 @@ from unskew.errors import (
     UnskewWarning,
     did_you_mean,
     first_few,
-    wrong_option,
 )
 from unskew.records import Floats, Pool, Target, Weights
 from unskew.records.arrays import Randomness
@@ -49,16 +49,17 @@ _QUICK_ROWS = 2_000
 _QUICK_KINDS = 6
 
 
+@checked
 def advise_collection(
     pool: Pool,
     bias: Bias,
     target: Target | None = None,
     *,
-    stderr: float | None = None,
+    stderr: Positive | None = None,
     outcomes: Mapping[str, npt.ArrayLike] | Sequence[str] | None = None,
-    ess: float | None = None,
-    overlap: float | bool | None = None,
-    cost: Mapping[str, float] | None = None,
+    ess: Positive | None = None,
+    overlap: OpenShare | bool | None = None,
+    cost: Mapping[str, Positive] | None = None,
     private: bool = False,
     rng: Randomness = 0,
     **options: Unpack[SolverOptions],
@@ -105,7 +106,6 @@ def advise_collection(
         **{"stderr": stderr, "outcomes": outcomes, "ess": ess, "overlap": overlap},
         **{"cost": cost, "private": private},
     }
-    _check_wanted(stderr, ess, overlap, cost)
     settings: dict[str, Any] = {"rng": rng, **options}
     try:
         weights = _quietly(pool, bias, target, settings)
@@ -133,23 +133,6 @@ def _quietly(pool: Pool, bias: Bias, target: Target | None, settings: dict[str, 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnskewWarning)
         return debias(pool, bias, target, **settings)
-
-
-def _check_wanted(
-    stderr: float | None,
-    ess: float | None,
-    overlap: float | bool | None,
-    cost: Mapping[str, float] | None,
-) -> None:
-    if stderr is not None and not 0.0 < stderr < math.inf:
-        raise wrong_option("stderr is a finite number above 0", stderr=stderr)
-    if ess is not None and not 0.0 < ess < math.inf:
-        raise wrong_option("ess is a finite number above 0", ess=ess)
-    if overlap is not None and not isinstance(overlap, bool) and not 0.0 < overlap < 1.0:
-        raise wrong_option("overlap is a share of the target between 0 and 1", overlap=overlap)
-    for name, value in (cost or {}).items():
-        if not 0.0 < value < math.inf:
-            raise wrong_option(f"the cost of an image of {name!r} is above 0", cost=value)
 
 
 def advise_from_weights(

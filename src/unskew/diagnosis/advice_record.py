@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from unskew.diagnosis.expected_problem import Kind
+from unskew.engine.arguments import checked
 from unskew.errors import first_few, short_name
 from unskew.files.plain_json import json_value
 
@@ -167,6 +168,7 @@ class Advice:
         """The cheapest single kind of image; None if none reaches the goals."""
         return next(iter(self.possible), None)
 
+    @checked
     def option(self, name: str, kind: str | None = None) -> CollectOption:
         """Return the option of that name (and kind)."""
         return next(

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from unskew.bias.fit_check import FitCheck, check_fit
 from unskew.diagnosis.advice import advise_from_weights
 from unskew.diagnosis.outcomes import estimate_means, find_outcomes
-from unskew.errors import ConfigError, UnskewError
+from unskew.engine.arguments import ReplicatesOrZero, checked
+from unskew.errors import UnskewError
 from unskew.records import (
     Diagnostics,
     Floats,
@@ -223,13 +224,14 @@ def _compute_range(
     )
 
 
+@checked
 def diagnose(
     pool: Pool,
     weights: Weights,
     *,
     outcomes: Mapping[str, npt.ArrayLike] | Sequence[str] | None = None,
     fit_check: FitCheck | None = None,
-    replicates: int | None = None,
+    replicates: ReplicatesOrZero | None = None,
     privacy: Privacy = "full",
     rng: Randomness = 0,
 ) -> Diagnostics:
@@ -252,12 +254,6 @@ def diagnose(
     """
     seed = seed_of(rng)
     check_privacy(privacy)
-    if replicates is not None and replicates < 0:
-        raise ConfigError(
-            f"replicates is the number of bootstrap replicates, 0 for none; got {replicates!r}.",
-            option="replicates",
-            value=replicates,
-        )
     weighed = pair_with_weights(pool, weights, private=privacy == "aggregate")
     if fit_check is None:
         fit, fit_note = run_fit_check(weighed.pool, weights, seed)

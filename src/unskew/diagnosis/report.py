@@ -7,6 +7,7 @@ from os import PathLike
 from typing import Any
 
 from unskew.diagnosis.pool_diagnostics import diagnose
+from unskew.engine.arguments import CountOrZero, checked
 from unskew.errors import ConfigError, first_few
 from unskew.files.fingerprints import find_versions
 from unskew.records import Diagnostics, Pool, Weights
@@ -15,6 +16,7 @@ from unskew.report.summary.record import Privacy, SplitRow, Summary
 from unskew.report.summary.summarize import summarize_run
 
 
+@checked
 def write_report(
     pool: Pool,
     weights: Weights,
@@ -26,7 +28,7 @@ def write_report(
     provenance: Mapping[str, Any] | None = None,
     splits: Sequence[SplitRow] | Mapping[str, Weights] = (),
     adjustments: Sequence[Any] = (),
-    thumbnails: int = 120,
+    thumbnails: CountOrZero = 120,
     **diagnosing: Any,
 ) -> Summary:
     """Write a report about the weights: one self-contained HTML file, and its data as JSON.

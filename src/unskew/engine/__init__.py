@@ -1,5 +1,8 @@
-"""How long work runs: blocks of rows, threads, a progress bar.
+"""How long work runs: blocks of rows, threads, a progress bar; arguments checked.
 
+- ``annotation_rules``: the rule that an annotation states: what a value must be, and how to say
+  it.
+- ``arguments``: arguments of public functions, checked against their annotations: `checked`.
 - ``numba_import``: Numba without the settings of the working directory.
 - ``parent_watch``: processes that end when the one that started them does.
 - ``patterns``: regular expressions of the user, stopped where one would search for ever.

@@ -11,23 +11,22 @@ from dataclasses import replace
 from numbers import Integral
 from typing import Any, Self
 
+import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from unskew.errors import ConfigError
-from unskew.estimators.dialled_fit import (
-    check_estimator_way,
-    target_model,
-    weighed_images,
-)
+from unskew.engine.arguments import Numbers, OpenShare, ShareAboveZero, check_arguments, checked
+from unskew.errors import ConfigError, wrong_option
+from unskew.estimators.dialled_fit import check_estimator_way, target_model, weighed_images
 from unskew.estimators.held_out import cross_fit_scores
 from unskew.estimators.pool_from_xy import GivenImages
 from unskew.estimators.record_params import RecordParams
 from unskew.estimators.target_score import find_scorer, score_images, warn_if_not_the_target
 from unskew.estimators.target_weights import TargetWeights, weigh_images
 from unskew.estimators.way_trials import fit_in_way
+from unskew.learn.presets import Way
 from unskew.records import Estimate, Target
 
 
@@ -51,10 +50,10 @@ class _Debiased(MetaEstimatorMixin, RecordParams, BaseEstimator):  # type: ignor
         estimator: Any = None,
         bias: Any = None,
         target: Target | None = None,
-        way: str = "auto",
+        way: Way = "auto",
         *,
         moments: Mapping[str, Any] | None = None,
-        max_uncovered: float = 0.2,
+        max_uncovered: ShareAboveZero = 0.2,
         random_state: Any = 0,
         n_jobs: int | None = None,
     ) -> None:
@@ -73,14 +72,15 @@ class _Debiased(MetaEstimatorMixin, RecordParams, BaseEstimator):  # type: ignor
     def _inner(self) -> Any:
         return self._default_estimator() if self.estimator is None else self.estimator
 
+    @checked
     def fit(
         self,
         X: Any,
         y: Any,
         *,
-        source: Any = None,
-        group: Any = None,
-        sample_weight: Any = None,
+        source: npt.ArrayLike | None = None,
+        group: npt.ArrayLike | None = None,
+        sample_weight: Numbers | None = None,
         attributes: Any = None,
         **fit_params: Any,
     ) -> Self:
@@ -105,6 +105,7 @@ class _Debiased(MetaEstimatorMixin, RecordParams, BaseEstimator):  # type: ignor
         from sklearn import get_config
         from sklearn.utils.metadata_routing import process_routing
 
+        self._check_settings()
         # Nothing but the names and the number of features is checked here: what X may hold is the
         # inner estimator's business.
         validate_data(self, X, "no_validation" if y is None else y, skip_check_array=True)
@@ -116,7 +117,6 @@ class _Debiased(MetaEstimatorMixin, RecordParams, BaseEstimator):  # type: ignor
         check_consistent_length(X, y)
         if get_config()["enable_metadata_routing"]:
             fit_params = process_routing(self, "fit", **fit_params).estimator.fit
-        self._check_kind()
         way = check_estimator_way(self.way, self._inner(), y)
         images = GivenImages(X, y, source, group, sample_weight, attributes)
         seed = self._draw_seed()
@@ -135,10 +135,13 @@ class _Debiased(MetaEstimatorMixin, RecordParams, BaseEstimator):  # type: ignor
         self.source_names_ = weighing.weights.names
         return self
 
-    def _check_kind(self) -> None:
-        """Refuse a regressor in a classifier, which would never be right, and the reverse."""
+    def _check_settings(self) -> None:
+        """Refuse what is no setting; and a regressor in a classifier, or the reverse."""
         from sklearn.base import is_classifier, is_regressor
 
+        check_arguments(type(self).__init__, self.get_params(False), type(self).__name__)
+        if isinstance(self._inner(), type) or not hasattr(self._inner(), "fit"):
+            raise wrong_option("estimator is a scikit-learn estimator", estimator=self._inner())
         is_other, kind, door = (
             (is_regressor, "regressor", "Regressor")
             if is_classifier(self)
@@ -182,19 +185,20 @@ class _Debiased(MetaEstimatorMixin, RecordParams, BaseEstimator):  # type: ignor
             seed=seed,
         )
 
+    @checked
     def target_score(
         self,
         X: Any,
         y: Any,
-        source: Any = None,
+        source: npt.ArrayLike | None = None,
         *,
-        group: Any = None,
-        sample_weight: Any = None,
+        group: npt.ArrayLike | None = None,
+        sample_weight: Numbers | None = None,
         attributes: Any = None,
         scoring: Any = None,
         cv: Any = 5,
         keep_copies_together: bool = True,
-        level: float = 0.95,
+        level: OpenShare = 0.95,
     ) -> Estimate:
         """Estimate the score on the target from held-out images of the biased sources.
 
@@ -233,7 +237,7 @@ class _Debiased(MetaEstimatorMixin, RecordParams, BaseEstimator):  # type: ignor
         images = GivenImages(X, y, source, group, sample_weight, attributes)
         if cv is None:
             check_is_fitted(self, "estimator_")
-        self._check_kind()
+        self._check_settings()
         way = check_estimator_way(self.way, self._inner(), y)
         scoring = self._default_scoring if scoring is None else scoring
         find_scorer(scoring)

@@ -155,7 +155,10 @@ def _attribute_frame(attributes: Any, n: int, index: pd.Index | None) -> pd.Data
             value=type(attributes).__name__,
         )
     _check_order(attributes, "attributes", index)
-    frame = pd.DataFrame(attributes)
+    try:
+        frame = pd.DataFrame(attributes)
+    except ValueError as error:
+        raise DataError(f"attributes is no table: {error}.", option="attributes") from None
     if len(frame) != n:
         raise DataError(
             f"attributes has one row for each of the {n} images; got {len(frame)}.",

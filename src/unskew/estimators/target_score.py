@@ -8,14 +8,13 @@ images s_i is the image's own score, exactly.
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError, DataError, UnskewWarning, did_you_mean
+from unskew.errors import ConfigError, DataError, did_you_mean, warn_caller
 from unskew.estimators.held_out import HeldOut, Remembering
 from unskew.estimators.target_weights import TargetWeights
 from unskew.records import Estimate, Floats, Ints
@@ -64,7 +63,7 @@ def warn_if_not_the_target(weighing: TargetWeights) -> None:
         return
     population = weighing.weights.describe().population
     if population != THE_TARGET:
-        warnings.warn(f"the score describes {population}.", UnskewWarning, stacklevel=3)
+        warn_caller(f"the score describes {population}.")
 
 
 def image_values(part: HeldOut, scoring: Any, weight_f: Floats) -> Floats:
@@ -94,7 +93,7 @@ def find_scorer(scoring: Any) -> Callable[..., Any]:
                 value=scoring,
             )
         return get_scorer(scoring)  # type: ignore[no-any-return]
-    if not callable(scoring):
+    if not callable(scoring) or isinstance(scoring, type):
         raise ConfigError(
             "scoring is the name of a score, or a callable scorer(estimator, X, y, "
             f"sample_weight=…); got {scoring!r}.",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from unskew.errors import ConfigError, first_few, wrong_option
+from unskew.engine.arguments import Bins, OpenShare, checked
+from unskew.errors import ConfigError, first_few
 from unskew.evaluation.bootstrap import Sampled
 from unskew.evaluation.matching import Judged, check_weights, choose_images
 from unskew.evaluation.metrics import FEW_EFFECTIVE
@@ -33,7 +33,7 @@ from unskew.records import Ints
 from unskew.records.clustered_mean import effective_size
 from unskew.report.summary.privacy import SMALLEST_CELL
 from unskew.splits.folds import join_units, unit_codes
-from unskew.weigh.sampling_units import check_level, find_units
+from unskew.weigh.sampling_units import find_units
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,6 +107,7 @@ class PairEvaluation:
         record: dict[str, Any] = json_value(asdict(self))
         return record
 
+    @checked
     def breakdown(self, column: str) -> PairBreakdown:
         """Find the subgroups of a column."""
         by_column = {part.column: part for part in self.breakdowns}
@@ -141,22 +142,23 @@ def _figure_text(figure: PairFigure) -> str:
     return f"{figure.value:.3g}{interval}"
 
 
+@checked
 def evaluate_pairs(
     weights_table: pd.DataFrame,
     pairs: pd.DataFrame | str | PathLike[str],
     *,
     thresholds: Sequence[float] = (),
-    fmr: Sequence[float] | None = None,
+    fmr: Sequence[OpenShare] | None = None,
     by: Sequence[str] = (),
     within: Within = "both",
     genuine_by: GenuineBy | None = None,
     distance: bool = False,
     attributes: pd.DataFrame | None = None,
-    bins: Mapping[str, Sequence[float]] | None = None,
+    bins: Bins | None = None,
     split: str | None = None,
     allow_extra: bool = False,
     private: bool = False,
-    level: float = 0.95,
+    level: OpenShare = 0.95,
     roc: bool = True,
 ) -> PairEvaluation:
     """Estimate the error rates of comparisons (face verification) on the target, with intervals.
@@ -189,8 +191,6 @@ def evaluate_pairs(
     attributes, bins, split, allow_extra, private, level : as in `evaluate_predictions`.
     roc : also compute intervals along the ROC.
     """
-    check_level(level)
-    _check_options(within, genuine_by, thresholds, fmr)
     table = check_weights(weights_table)
     judged = choose_images(table, split)
     joined = join_pairs(table, judged, read_pairs(pairs), allow_extra=allow_extra)
@@ -227,30 +227,6 @@ def evaluate_pairs(
         private=private,
         notes=notes,
     )
-
-
-def _check_options(
-    within: str,
-    genuine_by: str | None,
-    thresholds: Sequence[float],
-    fmr: Sequence[float] | None,
-) -> None:
-    if within not in ("both", "either"):
-        raise wrong_option(
-            'within is "both" or "either": which images of a pair are in a subgroup',
-            within=within,
-            allowed=["both", "either"],
-        )
-    if genuine_by not in (None, "person", "image"):
-        raise wrong_option(
-            'genuine_by is "person" or "image"', genuine_by=genuine_by, allowed=["person", "image"]
-        )
-    for rate in fmr or ():
-        if not 0.0 < rate < 1.0:
-            raise wrong_option("a false match rate is above 0 and below 1, such as 1e-3", fmr=rate)
-    for threshold in thresholds:
-        if not math.isfinite(threshold):
-            raise wrong_option("a threshold is a finite number", threshold=threshold)
 
 
 def _units(judged: Judged, images: pd.DataFrame, joined: JoinedPairs) -> tuple[Ints, bool]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from unskew.errors import ConfigError, first_few
+from unskew.engine.arguments import Bins, OpenShare, ReplicatesOrZero, checked
+from unskew.errors import ConfigError, DataError, first_few
 from unskew.evaluation.cells import Cell, CellJudge, JudgedImages
 from unskew.evaluation.columns import Case, read_case
 from unskew.evaluation.label_breakdown import judge_labels, withhold_labels
@@ -122,6 +123,7 @@ class Evaluation:
             }
         return record
 
+    @checked
     def breakdown(self, column: str) -> Breakdown:
         """Find the cells of a column."""
         by_column = {part.column: part for part in self.breakdowns}
@@ -162,6 +164,7 @@ def _figure_text(name: str, figure: MetricValue) -> str:
     return f"{name.replace('_', ' ')} {value}{interval}{unweighted}"
 
 
+@checked
 def evaluate_predictions(
     weights_table: pd.DataFrame,
     predictions: Predictions | Sequence[Predictions],
@@ -171,7 +174,7 @@ def evaluate_predictions(
     target_predictions: pd.DataFrame | str | PathLike[str] | None = None,
     by: Sequence[str] = (),
     attributes: pd.DataFrame | None = None,
-    bins: Mapping[str, Sequence[float]] | None = None,
+    bins: Bins | None = None,
     memberships: pd.DataFrame | None = None,
     split: str | None = None,
     truth: str | None = None,
@@ -180,8 +183,8 @@ def evaluate_predictions(
     allow_missing: bool = False,
     allow_extra: bool = False,
     private: bool = False,
-    replicates: int = 1000,
-    level: float = 0.95,
+    replicates: ReplicatesOrZero = 1000,
+    level: OpenShare = 0.95,
     rng: Randomness = 0,
 ) -> Evaluation:
     """Estimate a model's metrics on the target from predictions and weights, with intervals.
@@ -236,7 +239,6 @@ def evaluate_predictions(
     replicates, level, rng : of the intervals; 0 replicates: none.
     """
     seed = seed_of(rng)
-    _check_options(replicates, level)
     table = check_weights(weights_table)
     judged = choose_images(table, split)
     by_model = [_trainings(model) for model in (predictions, second) if model is not None]
@@ -394,24 +396,10 @@ def _judged_images(judged: Judged, case: Case, tables: Sequence[pd.DataFrame]) -
     )
 
 
-def _check_options(replicates: int, level: float) -> None:
-    if replicates < 0:
-        raise ConfigError(
-            f"the number of replicates is 0 (no intervals) or more; got {replicates}.",
-            option="replicates",
-            value=replicates,
-        )
-    if not 0.0 < level < 1.0:
-        raise ConfigError(
-            "level is the coverage of the intervals, strictly between 0 and 1 (for instance "
-            f"0.95); got {level!r}.",
-            option="level",
-            value=level,
-        )
-
-
 def attributes_of(judged: Judged, attributes: pd.DataFrame) -> pd.DataFrame:
     """Bring a table of attributes into the order of the judged images."""
+    if "id" not in attributes.columns:
+        raise DataError("attributes has no column 'id', by which it is joined.", column="id")
     keyed = attributes.set_axis(attributes["id"].map(level_text).to_numpy(dtype=object), axis=0)
     return keyed[~keyed.index.duplicated()].reindex(judged.key)
 

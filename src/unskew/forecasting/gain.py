@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.debiasing.pool_weights import debias
+from unskew.engine.arguments import Folds, NotNegative, ShareAboveZero, checked
 from unskew.errors import DataError, first_few
 from unskew.forecasting.arms import check_probe_arms, make_arms, make_ways
 from unskew.forecasting.cross_fitting import (
@@ -57,6 +58,7 @@ _DIRECTIONS = 3
 _FEW_IN_CLASS = 30.0
 
 
+@checked
 def forecast_gain(
     pool: Pool,
     bias: Bias,
@@ -67,13 +69,13 @@ def forecast_gain(
     arms: Sequence[str] = ("naive", "debiased"),
     own: Mapping[str, npt.ArrayLike] | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
-    folds: int = 5,
+    folds: Folds = 5,
     way: Way = "auto",
-    ridge: float | None = None,
+    ridge: NotNegative | None = None,
     scaling: Scaling | None = None,
     keep_copies_together: bool | None = None,
     check: bool = True,
-    max_uncovered: float = 0.2,
+    max_uncovered: ShareAboveZero = 0.2,
     rng: Randomness = 0,
     progress: bool | None = None,
     **solver: Unpack[SolverOptions],

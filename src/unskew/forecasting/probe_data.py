@@ -238,7 +238,12 @@ def _matrix(pool: Pool, features: Any) -> npt.NDArray[Any]:
         return _column_matrix(
             pool.frame, [features] if isinstance(features, str) else list(features)
         )
-    X_nd = np.asarray(features)
+    try:
+        X_nd = np.asarray(features)
+    except ValueError:
+        raise DataError(
+            "features is a matrix; got rows of unequal length.", option="features"
+        ) from None
     if X_nd.ndim < 2 or X_nd.shape[0] != len(pool) or X_nd.dtype.kind not in "fiub":
         raise DataError(
             f"features is a matrix of numbers with one row for each of the {len(pool)} images, in "

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.special
 
+from unskew.engine.arguments import checked
 from unskew.errors import DataError, first_few
 from unskew.forecasting.cross_fitting import (
     Deal,
@@ -129,6 +130,7 @@ class Forecast:
     seed: int
     labels: int | None = None
 
+    @checked
     def arm(self, name: str) -> ArmForecast:
         """Return the arm of that name."""
         arms = {arm.name: arm for arm in self.arms}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unskew.debiasing.pool_weights import debias
+from unskew.engine.arguments import Folds, NotNegative, ShareAboveZero, checked
 from unskew.engine.progress import show_progress
 from unskew.errors import (
     ConfigError,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 _ARMS = ("naive", "debiased")
 
 
+@checked
 def rehearse(
     pool: Pool,
     bias: Bias,
@@ -58,12 +60,12 @@ def rehearse(
     *,
     features: Any,
     learner: Any = None,
-    folds: int = 5,
+    folds: Folds = 5,
     way: Way = "auto",
-    ridge: float | None = None,
+    ridge: NotNegative | None = None,
     scaling: Scaling | None = None,
     keep_copies_together: bool | None = None,
-    max_uncovered: float = 0.2,
+    max_uncovered: ShareAboveZero = 0.2,
     rng: Randomness = 0,
     progress: bool | None = None,
 ) -> Rehearsal:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import scipy.special
 
+from unskew.engine.arguments import checked
 from unskew.errors import DataError, first_few
 from unskew.forecasting.record import finite
 from unskew.forecasting.sentences import plus_minus, points
@@ -133,6 +134,7 @@ class Rehearsal:
     n_folds: int
     seed: int
 
+    @checked
     def source(self, name: str) -> SourceRehearsal:
         """Return the source of that name."""
         sources = {rehearsed.source: rehearsed for rehearsed in self.sources}

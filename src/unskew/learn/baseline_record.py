@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError, DataError, first_few
+from unskew.engine.arguments import checked
+from unskew.errors import ConfigError
 from unskew.learn.sklearn_fit import AdjustedClassifier, fit_positive_rows
 from unskew.records import Floats, Ints
+from unskew.records.levels import find_positions, list_ids
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,21 +71,14 @@ class Baseline:
             "weighted ones.",
         )
 
+    @checked
     def align(self, ids: Sequence[object] | npt.NDArray[Any]) -> Floats:
         """Return the (len(ids),) weights of the images ``ids``; an unknown id is an error."""
-        position = {value: row for row, value in enumerate(self.id.tolist())}
-        wanted = np.asarray(ids).tolist()
-        unknown = [value for value in wanted if value not in position]
-        if unknown:
-            raise DataError(
-                f"{len(unknown)} of {len(wanted)} ids are not in the pool of this baseline: "
-                f"{first_few(unknown)}.",
-                ids=unknown,
-                count=len(unknown),
-            )
-        return self.weight[np.array([position[value] for value in wanted], dtype=np.int64)]
+        wanted, owned = list_ids(ids), list_ids(self.id)
+        return self.weight[find_positions(wanted, owned, of="the call", among="the baseline")]
 
-    def fit(self, estimator: Any, X: Any, y: Any) -> Any:
+    @checked
+    def fit(self, estimator: Any, X: Any, y: npt.ArrayLike) -> Any:
         """Fit a copy of a scikit-learn ``estimator`` with these weights.
 
         ``X`` and ``y`` have a row for each image of the pool, in its order. Images of weight 0 are

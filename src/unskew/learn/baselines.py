@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from unskew.engine.arguments import checked
 from unskew.errors import ConfigError, DataError, UnskewError, did_you_mean
 from unskew.learn.baseline_methods import (
     make_class_balanced,
@@ -38,6 +39,7 @@ _MAKERS: dict[str, Callable[..., Baseline]] = {
 BASELINES = tuple(_MAKERS)
 
 
+@checked
 def make_baseline(name: str, pool: Pool, target: Target | None = None, **options: Any) -> Baseline:
     """Make the baseline ``name`` for ``pool``: image weights, or an offset for every class.
 
@@ -115,6 +117,7 @@ def make_baseline(name: str, pool: Pool, target: Target | None = None, **options
     return _MAKERS[name](pool, target, **options)
 
 
+@checked
 def make_baselines(
     pool: Pool,
     target: Target | None = None,

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from unskew.engine.arguments import checked
 from unskew.errors import DataError
 
 if TYPE_CHECKING:
     import torch
 
 
+@checked
 def update_batch_norm(
     model: torch.nn.Module, batches: Iterable[Any], *, inputs: Callable[[Any], Any] | None = None
 ) -> None:

@@ -12,12 +12,13 @@ is wrong, shifts keep more effective images (Scott & Wild 1986; Fithian & Hastie
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError
+from unskew.engine.arguments import ANY_RANK, Count, Share, checked
+from unskew.errors import DataError
 from unskew.records import Floats, Ints
 
 
@@ -49,11 +50,12 @@ class Dialled:
         return bool(np.any(np.abs(self.logit_shift) > 1e-12))
 
 
+@checked
 def turn_dial(
     weight_n: Floats,
-    label_n: npt.NDArray[Any],
-    n_classes: int,
-    tau: float,
+    label_n: Annotated[npt.NDArray[Any], ANY_RANK],
+    n_classes: Count,
+    tau: Share,
     *,
     count_n: Floats | None = None,
 ) -> Dialled:
@@ -80,12 +82,8 @@ def turn_dial(
     >>> dialled.weight.tolist(), np.exp(-dialled.logit_shift).tolist()
     ([1.0, 1.0, 1.0], [0.5, 2.0])
     """
-    if not 0.0 <= tau <= 1.0:
-        raise ConfigError(
-            f"tau is from 0 (all in the weights) to 1 (all in the logits); got {tau!r}.",
-            option="tau",
-            value=tau,
-        )
+    if not np.isfinite(weight_n).all():
+        raise DataError("weights are finite numbers, one for each image.", option="weight_n")
     count_n = np.ones(weight_n.size) if count_n is None else count_n
     weight_n = weight_n * (count_n[weight_n > 0].sum() / weight_n.sum())
     if label_n.ndim == 2:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.special
 
+from unskew.engine.arguments import Positive, Seed, Share, checked
 from unskew.errors import DataError, first_few
 from unskew.learn.presets import TAUS
 from unskew.learn.probe import Probe
@@ -49,31 +50,40 @@ class LabelProbes:
         pairs = zip(self.labels, self.choices, strict=True)
         return join_choices({name: choice for name, choice in pairs if choice is not None})
 
+    @checked
     def scores(self, X_nd: npt.NDArray[Any]) -> Floats:
         """Compute the (n, M) probability of each label, each by itself."""
         return np.asarray(scipy.special.expit(X_nd @ self.coefficient + self.intercept))
 
+    @checked
     def predict_table(self, ids: Iterable[Any], X_nd: npt.NDArray[Any]) -> pd.DataFrame:
         """Return id and score_<label>, as `unskew.evaluate_predictions` reads them."""
         import pandas as pd
 
+        rows = list(ids)
+        if len(rows) != len(X_nd):
+            raise DataError(
+                f"one id for each row of X_nd: there are {len(rows)} ids and {len(X_nd)} rows.",
+                **{"option": "ids", "count": len(rows), "limit": len(X_nd)},
+            )
         names = [f"score_{label}" for label in self.labels]
         scores = pd.DataFrame(self.scores(X_nd), columns=names)
-        return pd.concat([pd.DataFrame({"id": list(ids)}), scores], axis=1)
+        return pd.concat([pd.DataFrame({"id": rows}), scores], axis=1)
 
 
+@checked
 def tune_label_probes(
     X_nd: npt.NDArray[Any],
     present_nm: npt.NDArray[Any],
     weight_n: Floats,
     labels: Sequence[str],
     *,
-    taus: Sequence[float] = tuple(TAUS.values()),
-    ridges: Sequence[float] = RIDGES,
+    taus: Sequence[Share] = tuple(TAUS.values()),
+    ridges: Sequence[Positive] = RIDGES,
     unit_n: Ints | None = None,
     judge_weight_n: Floats | None = None,
     calibrate: bool = True,
-    seed: int = 0,
+    seed: Seed = 0,
     advance: Callable[[int], None] = lambda count: None,
 ) -> LabelProbes:
     """Fit one weighted logistic regression for each label, with `tune_probe`.

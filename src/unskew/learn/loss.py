@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
+from unskew.engine.arguments import checked
 from unskew.errors import ConfigError, DataError, first_few
 from unskew.learn.dial import Dialled
 from unskew.learn.presets import TrainSettings
@@ -24,6 +25,7 @@ from unskew.records import Floats, Ints
 _CLASS_WEIGHTS = ("weight", "pos_weight", "class_weight", "class_weights")
 
 
+@checked
 class WeightedLoss(torch.nn.Module):
     """The weighted loss (1/B) Σ_b v_b ℓ_b of a batch of B images, ℓ_b the loss of one.
 

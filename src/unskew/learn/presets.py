@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
+from unskew.engine.arguments import (
+    Count,
+    CountOrZero,
+    NotNegative,
+    OpenShare,
+    Positive,
+    Seed,
+    Share,
+    ShareAboveZero,
+    ShareBelowOne,
+    checked,
+)
 from unskew.errors import ConfigError, did_you_mean
 from unskew.learn.augment import Crop, Padding
-from unskew.learn.optimization import OPTIMIZERS, SCHEDULES, Optimizer, Schedule
-from unskew.learn.probe import SCALINGS, Scaling
+from unskew.learn.optimization import Optimizer, Schedule
+from unskew.learn.probe import Scaling
 from unskew.learn.sampling.sampling_schemes import Scheme
 
 PACKAGED = "efficientnet-lite0"
 MODELS = ("fast", "resnet20", "resnet32", "resnet44", "resnet56", "resnet110", PACKAGED, "probe")
-DEVICES = ("auto", "cpu", "cuda")
-PRECISIONS = ("auto", "32-true", "64-true", "16-mixed", "bf16-mixed")
+Preset = Literal["fast", "article", "finetune", "probe"]
+Device = Literal["auto", "cpu", "cuda"]
+DEVICES: tuple[Device, ...] = get_args(Device)
+Precision = Literal["auto", "32-true", "64-true", "16-mixed", "bf16-mixed"]
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+Channels = tuple[float, float, float]
 Normalization = Literal["data", "model"]
 Weighting = Literal["loss", "sampler"]
 Way = Literal["auto", "weights", "half", "logit", "head"]
@@ -25,6 +40,7 @@ WAYS: tuple[Way, ...] = get_args(Way)
 TAUS: dict[Way, float] = {"weights": 0.0, "half": 0.5, "logit": 1.0}
 
 
+@checked
 @dataclass(frozen=True)
 class TrainSettings:
     """How a model is trained.
@@ -88,43 +104,43 @@ class TrainSettings:
         "wandb", "none", or a logger class of Lightning as module:Class; what it is called with.
     """
 
-    preset: str = "fast"
+    preset: Preset = "fast"
     model: str = "fast"
-    epochs: int = 4
-    batch: int = 512
+    epochs: Count = 4
+    batch: Count = 512
     optimizer: Optimizer = "sgd"
-    learning_rate: float = 0.8
-    momentum: float = 0.85
+    learning_rate: Positive = 0.8
+    momentum: ShareBelowOne = 0.85
     nesterov: bool = True
-    weight_decay: float = 1e-3
+    weight_decay: NotNegative = 1e-3
     schedule: Schedule = "one_cycle"
-    warmup: float = 0.25
-    milestones: tuple[float, ...] = ()
-    head_share: float = 0.0
-    backbone_rate: float = 1.0
+    warmup: ShareBelowOne = 0.25
+    milestones: tuple[OpenShare, ...] = ()
+    head_share: Share = 0.0
+    backbone_rate: Positive = 1.0
     augment: bool = True
     crop: Crop = "shift"
-    smallest_crop: float = 0.35
-    pad: int = 2
+    smallest_crop: ShareAboveZero = 0.35
+    pad: CountOrZero = 2
     padding: Padding = "reflect"
     flip: bool = True
-    jitter: float = 0.0
-    cutout: int = 0
-    label_smoothing: float = 0.1
+    jitter: ShareBelowOne = 0.0
+    cutout: CountOrZero = 0
+    label_smoothing: ShareBelowOne = 0.1
     update_batch_norm: bool = True
     normalization: Normalization = "data"
-    mean: tuple[float, ...] | None = None
-    std: tuple[float, ...] | None = None
+    mean: Channels | None = None
+    std: tuple[Positive, Positive, Positive] | None = None
     way: Way = "auto"
     weighting: Weighting = "sampler"
     scheme: Scheme = "systematic"
-    patience: int | None = None
-    ridge: float | None = None
+    patience: Count | None = None
+    ridge: Positive | None = None
     scaling: Scaling = "standard"
-    seed: int = 0
-    device: str = "auto"
-    devices: int = 1
-    precision: str = "32-true"
+    seed: Seed = 0
+    device: Device = "auto"
+    devices: Count = 1
+    precision: Precision = "32-true"
     logger: str = "tensorboard"
     logger_options: Mapping[str, Any] = field(default_factory=dict)
 
@@ -132,7 +148,8 @@ class TrainSettings:
         for name in ("milestones", "mean", "std"):
             if isinstance(getattr(self, name), list):  # as a file has it
                 object.__setattr__(self, name, tuple(getattr(self, name)))
-        _check_settings(self)
+        _check_milestones(self)
+        _check_model(self.model)
 
     @property
     def head_epochs(self) -> int:
@@ -188,6 +205,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 _OTHER_NETWORKS: dict[str, Any] = {"learning_rate": 0.1, "momentum": 0.9, "weight_decay": 5e-4}
 
 
+@checked
 def settings_of(preset: str = "fast", **overrides: Any) -> TrainSettings:
     """Return the settings of a preset, some of them changed.
 
@@ -246,7 +264,7 @@ def settings_from_file(values: Mapping[str, Any]) -> TrainSettings:
             allowed=sorted(known),
         )
     milestones = values.get("milestones", ())
-    if any(_is_whole(epoch, 1) for epoch in milestones):
+    if any(type(epoch) is int for epoch in milestones):
         epochs = values["epochs"]
         milestones = [epoch / epochs for epoch in milestones if epoch < epochs]
         if not milestones:
@@ -254,90 +272,9 @@ def settings_from_file(values: Mapping[str, Any]) -> TrainSettings:
     return TrainSettings(**{**values, "milestones": milestones})
 
 
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "preset": tuple(PRESETS),
-    "optimizer": OPTIMIZERS,
-    "schedule": SCHEDULES,
-    "crop": get_args(Crop),
-    "normalization": get_args(Normalization),
-    "padding": get_args(Padding),
-    "way": WAYS,
-    "weighting": get_args(Weighting),
-    "scheme": get_args(Scheme),
-    "scaling": SCALINGS,
-    "device": DEVICES,
-    "precision": PRECISIONS,
-}
-# The smallest value of whole numbers; lower and upper bound of others, and whether the lower one is
-# allowed itself.
-_WHOLE = {"epochs": 1, "batch": 1, "pad": 0, "cutout": 0, "seed": 0, "devices": 1, "patience": 1}
-_NUMBERS = {
-    "learning_rate": (0.0, math.inf, False),
-    "momentum": (0.0, 1.0, True),
-    "weight_decay": (0.0, math.inf, True),
-    "warmup": (0.0, 1.0, True),
-    "backbone_rate": (0.0, math.inf, False),
-    "jitter": (0.0, 1.0, True),
-    "label_smoothing": (0.0, 1.0, True),
-    "ridge": (0.0, math.inf, False),
-}
-
-
-def _check_settings(settings: TrainSettings) -> None:
-    for name, choices in _CHOICES.items():
-        value = getattr(settings, name)
-        if value not in choices:
-            raise ConfigError(
-                f"{name} is one of {', '.join(map(repr, choices))}; got "
-                f"{value!r}.{did_you_mean(value, choices)}",
-                option=name,
-                value=value,
-                allowed=list(choices),
-            )
-    for name, least in _WHOLE.items():
-        value = getattr(settings, name)
-        if not (name == "patience" and value is None) and not _is_whole(value, least):
-            raise ConfigError(
-                f"{name} is a whole number, at least {least}; got {value!r}.",
-                option=name,
-                value=value,
-                limit=least,
-            )
-    for name, (low, high, closed) in _NUMBERS.items():
-        value = getattr(settings, name)
-        if name == "ridge" and value is None:
-            continue
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not is_number or not (low < value < high or (closed and value == low)):
-            upper = "" if high == math.inf else f" and below {high:g}"
-            raise ConfigError(
-                f"{name} is a number {'of at least' if closed else 'above'} {low:g}{upper}; got "
-                f"{value!r}.",
-                option=name,
-                value=value,
-            )
-    for name in ("nesterov", "augment", "flip", "update_batch_norm"):
-        value = getattr(settings, name)
-        if not isinstance(value, bool):
-            raise ConfigError(f"{name} is true or false; got {value!r}.", option=name, value=value)
-    for name in ("head_share", "smallest_crop"):
-        value = getattr(settings, name)
-        if not _is_share(value) or (name == "smallest_crop" and not value):
-            raise ConfigError(
-                f"{name} is a share from 0 to 1; got {value!r}.", option=name, value=value
-            )
-    _check_milestones(settings)
-    _check_colours(settings)
-    _check_model(settings.model)
-
-
 def _check_milestones(settings: TrainSettings) -> None:
-    milestones: Any = settings.milestones
-    if (
-        not isinstance(milestones, tuple)
-        or not all(_is_share(share) and 0 < share < 1 for share in milestones)
-        or list(milestones) != sorted(set(milestones))
-    ):
+    milestones = settings.milestones
+    if list(milestones) != sorted(set(milestones)):
         raise ConfigError(
             "milestones are shares of the epochs in ascending order, between 0 and 1: 0.5 is half "
             f"of them; got {milestones!r}.",
@@ -351,24 +288,6 @@ def _check_milestones(settings: TrainSettings) -> None:
             option="milestones",
             value=milestones,
         )
-
-
-def _check_colours(settings: TrainSettings) -> None:
-    for name in ("mean", "std"):
-        value: Any = getattr(settings, name)
-        if value is None:
-            continue
-        numbers = isinstance(value, tuple) and all(
-            isinstance(part, int | float) and not isinstance(part, bool) and math.isfinite(part)
-            for part in value
-        )
-        if not numbers or len(value) != 3 or (name == "std" and min(value) <= 0):
-            raise ConfigError(
-                f"{name} is three numbers{', above 0' if name == 'std' else ''}, for red, green "
-                f"and blue from 0 to 1; got {value!r}.",
-                option=name,
-                value=value,
-            )
 
 
 def _check_model(model: Any) -> None:
@@ -391,11 +310,3 @@ def _check_model(model: Any) -> None:
             option="model",
             value=model,
         )
-
-
-def _is_share(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
-
-
-def _is_whole(value: Any, least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
+from unskew.engine.arguments import Count, NotNegative, Positive, Steps, checked
 from unskew.engine.threads import one_blas_thread
 from unskew.errors import ConfigError, DataError
 from unskew.records import Floats, Ints
@@ -41,6 +42,7 @@ class Probe:
     intercept: Floats
     converged: bool = True
 
+    @checked
     def logits(self, X_nd: npt.NDArray[Any]) -> Floats:
         """Compute (n, M) x·W_m + b_m."""
         return (
@@ -48,24 +50,33 @@ class Probe:
             + self.intercept
         )
 
+    @checked
     def predict(self, X_nd: npt.NDArray[Any], logit_offset: Floats | None = None) -> Ints:
         """Return the (n,) class with the largest logit, after subtracting ``logit_offset`` (M,)."""
         logit_nm = self.logits(X_nd)
+        if logit_offset is not None and logit_offset.shape != self.intercept.shape:
+            raise DataError(
+                f"logit_offset has one entry for each of {self.intercept.size} classes; got shape "
+                f"{logit_offset.shape}.",
+                option="logit_offset",
+                limit=self.intercept.size,
+            )
         return np.asarray(
             (logit_nm if logit_offset is None else logit_nm - logit_offset).argmax(axis=1),
             dtype=np.int64,
         )
 
 
+@checked
 def fit_probe(
     X_nd: npt.NDArray[Any],
     label_n: Ints,
     weight_n: Floats,
-    n_classes: int,
+    n_classes: Count,
     *,
-    ridge: float = 3e-3,
-    tol: float = 1e-5,
-    max_steps: int = 500,
+    ridge: NotNegative = 3e-3,
+    tol: Positive = 1e-5,
+    max_steps: Steps = 500,
     start: Probe | None = None,
 ) -> Probe:
     """Minimise Σ_i p_i (log Σ_m e^{z_im} − z_{i,y_i}) + ridge/2 Σ_m ‖W_m‖² by L-BFGS.
@@ -202,6 +213,7 @@ def _check(
         )
 
 
+@checked
 def scale_features(X_nd: npt.NDArray[Any], scaling: Scaling = "standard") -> npt.NDArray[Any]:
     """Centre the columns of (n, d) features, and scale them.
 

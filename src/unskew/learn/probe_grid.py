@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from unskew.engine.arguments import Count, Positive, Seed, Share, checked
+from unskew.errors import ConfigError, DataError
 from unskew.learn.dial import Dialled, keep_class_shares, turn_dial
 from unskew.learn.logit_calibration import (
     LogitCalibration,
@@ -99,21 +101,22 @@ def cross_fit_logits(
     return logit_rnm
 
 
+@checked
 def tune_probe(
     X_nd: npt.NDArray[Any],
     label_n: Ints,
     weight_n: Floats,
-    n_classes: int,
+    n_classes: Count,
     *,
-    taus: Sequence[float] = tuple(TAUS.values()),
-    ridges: Sequence[float] = RIDGES,
+    taus: Sequence[Share] = tuple(TAUS.values()),
+    ridges: Sequence[Positive] = RIDGES,
     unit_n: Ints | None = None,
     stratum_n: Ints | None = None,
     judge_weight_n: Floats | None = None,
     logit_offset_m: Floats | None = None,
     calibrate: bool = True,
-    seed: int = 0,
-    tol: float = 1e-5,
+    seed: Seed = 0,
+    tol: Positive = 1e-5,
     advance: Callable[[int], None] = lambda count: None,
 ) -> TunedProbe:
     """Choose dial and ridge on cross-fitted logits, fit the probe, and calibrate it.
@@ -132,12 +135,16 @@ def tune_probe(
     logit_offset_m : (M,) subtracted from the logits of every candidate (logit adjustment).
     calibrate : False: the probe as it was fitted.
     """
+    if not len(taus) or not len(ridges):
+        raise ConfigError("taus and ridges have at least one entry each.", option="taus")
     unit_n = (
         np.arange(label_n.size) if unit_n is None else np.unique(unit_n, return_inverse=True)[1]
     )
     stratum_n = label_n if stratum_n is None else stratum_n
     judge_n = weight_n if judge_weight_n is None else judge_weight_n
     offset_m = np.zeros(n_classes) if logit_offset_m is None else logit_offset_m
+    if not (np.isfinite(weight_n).all() and np.isfinite(judge_n).all()):
+        raise DataError("weights are finite numbers, one for each image.", option="weight_n")
     rows = some_rows(unit_n, np.maximum(weight_n, judge_n), seed)
     X_md, label_m, weight_m, judge_m = X_nd[rows], label_n[rows], weight_n[rows], judge_n[rows]
     unit_m = np.unique(unit_n[rows], return_inverse=True)[1]

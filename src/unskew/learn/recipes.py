@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from unskew.engine.arguments import checked
 from unskew.errors import ConfigError
 from unskew.learn.logit_calibration import LogitCalibration
 from unskew.records import Floats, Ints
@@ -17,6 +18,7 @@ Form = Literal["weights", "posthoc", "loss", "deferred", "retrained"]
 DEFERRED_SHARE = 0.8
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Recipe:
     """A baseline as the trainer follows it: the dial at 0, nothing calibrated.

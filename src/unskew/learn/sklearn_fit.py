@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.special
 
-from unskew.errors import ConfigError, DataError, first_few
+from unskew.engine.arguments import Numbers, Positive, checked
+from unskew.errors import ConfigError, DataError, first_few, wrong_option
 from unskew.learn.sklearn_routing import fit_weighted
 from unskew.records import Floats
 from unskew.records.levels import level_text
@@ -25,8 +26,10 @@ def fit_positive_rows(estimator: Any, X: Any, y: Any, weight_n: Floats) -> Any:
     from sklearn.base import clone
     from sklearn.utils import _safe_indexing
 
+    if isinstance(estimator, type) or not hasattr(estimator, "fit"):
+        raise wrong_option("estimator is a scikit-learn estimator", estimator=estimator)
     for name, values in (("X", X), ("y", y)):
-        n_rows = values.shape[0] if hasattr(values, "shape") else len(values)
+        n_rows = values.shape[0] if getattr(values, "shape", ()) else len(values)
         if n_rows != weight_n.size:
             raise DataError(
                 f"{name} has one row for each of the {weight_n.size} images of the pool, in its "
@@ -47,6 +50,7 @@ def fit_positive_rows(estimator: Any, X: Any, y: Any, weight_n: Floats) -> Any:
     )
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class AdjustedClassifier:
     """A fitted classifier with post-hoc logit adjustment: (p_y e^{−offset_y})^scale, normalised.
@@ -64,7 +68,7 @@ class AdjustedClassifier:
     estimator: Any
     classes: tuple[str, ...]
     logit_offset: Floats
-    scale: float = 1.0
+    scale: Positive = 1.0
 
     def __post_init__(self) -> None:
         if not hasattr(self.estimator, "predict_proba"):
@@ -135,14 +139,11 @@ class AdjustedClassifier:
             return np.asarray(self.estimator.predict(X))
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
-    def score(self, X: Any, y: Any, sample_weight: npt.ArrayLike | None = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Numbers | None = None) -> float:
         """Compute the accuracy, as every classifier of scikit-learn does."""
-        return float(
-            np.average(
-                self.predict(X) == np.asarray(y),
-                weights=None if sample_weight is None else np.asarray(sample_weight),
-            )
-        )
+        from sklearn.metrics import accuracy_score
+
+        return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
 
 
 def offset_of(wanted: Any, classes: Sequence[str], logit_offset: Floats) -> Floats:

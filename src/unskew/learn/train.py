@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from unskew.engine.arguments import checked
 from unskew.engine.parent_watch import call_watched, children_ended
 from unskew.engine.progress import show_progress
 from unskew.errors import ConfigError, DataError, UnskewError, first_few, missing_extra
@@ -70,6 +71,7 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 
+@checked
 def train_model(
     data: TrainingData,
     settings: TrainSettings,

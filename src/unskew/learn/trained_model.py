@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from unskew.engine.arguments import checked
 from unskew.engine.progress import show_progress
 from unskew.errors import ConfigError, DataError, did_you_mean, missing_extra
 from unskew.files.atomic import written_whole
@@ -222,6 +223,7 @@ class TrainedModel:
         """Tell whether the validation images calibrated its probabilities."""
         return self.calibration is not None and self.choice is not None and bool(self.choice.ess)
 
+    @checked
     def scores(
         self, X: npt.NDArray[Any], *, device: str = "auto", progress: bool | None = None
     ) -> Floats:
@@ -337,6 +339,7 @@ def _rebuilt(value: Any) -> Any:
     return value.detach().cpu().clone() if hasattr(value, "detach") else value
 
 
+@checked
 def load_trained(
     folder: str | os.PathLike[str], *, allow_code: Collection[str] = ()
 ) -> TrainedModel:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from unskew.engine.arguments import checked
 from unskew.errors import ConfigError, DataError, first_few
 from unskew.learn.probe import SCALINGS, Scaling
 from unskew.learn.weights_by_id import align_by_id
@@ -32,6 +33,7 @@ _BLOCK = 1000 * 32 * 32 * 3
 _FINGERPRINTED_BYTES = 1 << 30
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class TrainingData:
     """Images or features with their labels and weights, row by row.

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError, did_you_mean, first_few
+from unskew.engine.arguments import checked
+from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.learn.presets import TAUS, WAYS, Way
 from unskew.records import Floats, Ints
 from unskew.records.clustered_mean import effective_size
@@ -107,13 +108,17 @@ class WayChoice:
         return values | {"labels": by_label} if by_label else _without_labels(values)
 
     @classmethod
+    @checked
     def from_dict(cls, values: Mapping[str, Any]) -> WayChoice:
         """Read what `to_dict` returned."""
         known = {name: value for name, value in values.items() if name != "tau"}
-        known["scores"] = tuple(WayScore(**row) for row in values["scores"])
-        by_label = values.get("labels", {})
-        known["labels"] = {name: cls.from_dict(choice) for name, choice in by_label.items()}
-        return cls(**known)
+        try:
+            known["scores"] = tuple(WayScore(**row) for row in values["scores"])
+            by_label = values.get("labels", {})
+            known["labels"] = {name: cls.from_dict(choice) for name, choice in by_label.items()}
+            return cls(**known)
+        except (AttributeError, KeyError, TypeError) as error:
+            raise DataError(f"this is not what WayChoice.to_dict returns: {error}.") from None
 
 
 def _without_labels(values: dict[str, Any]) -> dict[str, Any]:

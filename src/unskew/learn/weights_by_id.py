@@ -135,7 +135,7 @@ def _numbers(values: Any) -> Floats:
         values = values.detach().cpu().double().numpy()
     try:
         numbers = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(
             f"weights are numbers, one for each image; got {type(values).__name__}: {error}."
         ) from None

@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
+from unskew.engine.arguments import checked
 from unskew.errors import first_few, short_name
 
 Interval = tuple[float, float]
@@ -111,6 +112,7 @@ class Agreement:
             if math.isfinite(own.value) or name in self.withheld
         )
 
+    @checked
     def withhold(self, names: Collection[str]) -> Agreement:
         """Return the comparison without the numbers of some of the sources it compares.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from unskew.engine.annotation_rules import Limits
 from unskew.errors import ConfigError, DataError
 
 Bools = npt.NDArray[np.bool_]
@@ -62,13 +63,14 @@ def refuse_entries(
         )
 
 
-Randomness = int | np.random.Generator
+# Annotations of rng: a seed, or a generator to draw one from.
+Randomness = Annotated[int, Limits(at_least=0, at_most=2**128 - 1)] | np.random.Generator
 
 
 def seed_of(rng: Randomness) -> int:
-    """Return a seed: an integer unchanged, or one drawn from a Generator.
+    """Return a seed that every library accepts: an integer below 2³², or one drawn.
 
-    The latter is below 2³¹, which every library accepts as a seed.
+    It is drawn, below 2³¹, from a Generator, or from the one that a larger integer is the seed of.
     """
     value: Any = rng
     if isinstance(value, np.random.Generator):
@@ -79,7 +81,8 @@ def seed_of(rng: Randomness) -> int:
             option="rng",
             value=value if type(value) is int else repr(value),
         )
-    return int(value)
+    seed = int(value)
+    return seed if seed < 2**32 else int(np.random.default_rng(seed).integers(2**31))
 
 
 def row_maxima(values_nk: npt.NDArray[Any]) -> Floats:

@@ -134,6 +134,8 @@ def find_positions(
     Duplicate ids in ``owned`` and ids that it lacks are a `DataError`; ``of`` and ``among`` say
     whose ids the two are, such as "the dataset" and "the weights".
     """
+    if any(isinstance(name, list) for name in wanted):
+        raise DataError(f"an id is a text or a number; those of {of} are lists.", ids=wanted[:3])
     if list(wanted) == list(owned) and len(set(owned)) == len(owned):
         return np.arange(len(owned))
     position = {name: at for at, name in enumerate(owned)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from unskew.engine.arguments import WholeNumbers, checked
 from unskew.errors import ImageError, short_name
 from unskew.records.arrays import Codes, Floats, Ints
 
@@ -126,6 +127,7 @@ class ChosenImages(Images):
         return ChosenImages(self.images, self.rows[np.asarray(rows, dtype=np.int64)])
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class Pool:
     """The images of all sources in one table, one row for each.
@@ -176,7 +178,12 @@ class Pool:
 
     @classmethod
     def from_arrays(
-        cls, source: Any, label: Any = None, *, images: Any = None, **columns: Any
+        cls,
+        source: npt.ArrayLike,
+        label: Sized | None = None,
+        *,
+        images: Sized | None = None,
+        **columns: Sized,
     ) -> Pool:
         """Make a pool of arrays, one for each column (id, group, split, design_weight among them).
 
@@ -190,7 +197,7 @@ class Pool:
     @classmethod
     def from_folders(
         cls,
-        folders: Mapping[str, Any],
+        folders: Mapping[Any, Any],
         *,
         label: Any = None,
         id: str | None = None,
@@ -263,7 +270,7 @@ class Pool:
 
         return read_named("huggingface", dataset, **settings)
 
-    def take(self, rows: Any) -> Pool:
+    def take(self, rows: WholeNumbers) -> Pool:
         """Return the images of these rows (positions, or a mask), in this order.
 
         Sources keep their names; those without images are dropped, and so is ``set_aside``, which

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unskew.errors import ConfigError, DataError, did_you_mean, first_few
+from unskew.engine.arguments import checked
+from unskew.errors import ConfigError, DataError, complex_columns, did_you_mean, first_few
 from unskew.records import Pool, Target
 from unskew.records.design_weights import (
     DESIGN_WEIGHT,
@@ -183,6 +184,7 @@ def checked_frame(frame: pd.DataFrame) -> pd.DataFrame:
     return checked
 
 
+@checked
 def name_design_weight(pool: Pool, column: str) -> Pool:
     """Give a column of the pool the role of the design weight."""
     if column == DESIGN_WEIGHT and column in pool.frame.columns:
@@ -248,6 +250,10 @@ def _check_columns(frame: pd.DataFrame) -> None:
             "of them.",
             columns=twice,
         )
+    kinds = zip(frame.columns, frame.dtypes, strict=True)
+    complex_ones = [name for name, dtype in kinds if dtype.kind == "c"]
+    if complex_ones:
+        raise complex_columns(complex_ones)
 
 
 def _check_ids(id_n: pd.Series[Any]) -> None:

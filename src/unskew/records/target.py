@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, Unpack
 
+from unskew.engine.annotation_rules import ANYTHING
+from unskew.engine.arguments import (
+    IS_BINS,
+    LevelName,
+    Numbers,
+    OpenShare,
+    Positive,
+    ShareBelowOne,
+    checked,
+)
 from unskew.errors import short_name
 from unskew.records.pool import Pool
 
@@ -15,7 +25,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from unskew.records.weights import Weights
-    from unskew.target.building import TargetOptions
     from unskew.target.facts import Distribution
     from unskew.target.label_shift_record import LabelShift
     from unskew.target.strata import TargetReference, TargetStrata
@@ -26,6 +35,19 @@ THE_TARGET = "the target"
 TARGET_OF_NUMBERS = "the target of the biasing functions"
 
 
+class TargetOptions(TypedDict, total=False):
+    """The options of every target made of masses; see `Target`."""
+
+    # `unskew.target` reads these, and answers a wrong one with the form that is meant.
+    bins: Annotated[Mapping[str, Sequence[float]], ANYTHING]
+    outside: Annotated[Mapping[str, str | Mapping[Any, str]], ANYTHING]
+    missing: Annotated[Mapping[str, str], ANYTHING]
+    unit: str
+    uncovered: str
+    within: Annotated[float | Mapping[Any, float | Sequence[float]], ANYTHING]
+
+
+@checked
 @dataclass(frozen=True, repr=False)
 class Target:
     """The population that results shall describe; made by the class methods.
@@ -62,7 +84,7 @@ class Target:
     by: tuple[str, ...] = ()
     facts: tuple[Distribution, ...] = ()
     interactions: Distribution | Literal["pool"] | None = None
-    bins: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    bins: Annotated[Mapping[str, tuple[float, ...]], IS_BINS] = field(default_factory=dict)
     outside: Mapping[str, str | Mapping[str, str]] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
     unit: str = "image"
@@ -106,7 +128,7 @@ class Target:
     @classmethod
     def margins(
         cls,
-        margins: Mapping[str, Any],
+        margins: Annotated[Mapping[str, Any], ANYTHING],
         *,
         interactions: pd.DataFrame | Literal["within", "pool"] | None = None,
         **options: Unpack[TargetOptions],
@@ -126,9 +148,9 @@ class Target:
     @classmethod
     def table(
         cls,
-        table: pd.DataFrame,
+        table: Annotated[pd.DataFrame, ANYTHING],
         by: Sequence[str] | None = None,
-        n: float | None = None,
+        n: Positive | None = None,
         **options: Unpack[TargetOptions],
     ) -> Target:
         """Make a target of a joint distribution.
@@ -141,14 +163,14 @@ class Target:
         return table_target(table, by, n, options)
 
     @classmethod
-    def sample(cls, sample: Pool | str, holdout: float = 0.0) -> Target:
+    def sample(cls, sample: Pool | str, holdout: ShareBelowOne = 0.0) -> Target:
         """Take the population that ``sample`` was drawn from, labelled or not."""
         from unskew.target.methods import sample_target
 
         return sample_target(sample, holdout)
 
     @classmethod
-    def source(cls, name: str, holdout: float = 0.0) -> Target:
+    def source(cls, name: LevelName, holdout: ShareBelowOne = 0.0) -> Target:
         """Take the population of the source ``name``, which is known to be unbiased."""
         from unskew.target.methods import source_target
 
@@ -161,13 +183,13 @@ class Target:
         validation_scores: npt.ArrayLike | pd.DataFrame,
         validation_labels: npt.ArrayLike,
         *,
-        classes: Sequence[Any] | None = None,
-        validation_weights: npt.ArrayLike | Weights | None = None,
+        classes: Sequence[LevelName] | None = None,
+        validation_weights: Numbers | Weights | None = None,
         group: npt.ArrayLike | None = None,
         validation_group: npt.ArrayLike | None = None,
         by: str = "label",
         calibrate: Literal["auto", "temperature", "vector", "matrix"] = "auto",
-        level: float = 0.95,
+        level: OpenShare = 0.95,
         **options: Unpack[TargetOptions],
     ) -> Target:
         """Estimate the shares of the classes in unlabelled images of the target from a classifier.

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from unskew.engine.arguments import OneOrMore, OpenShare, Replicates, checked
 from unskew.errors import ConfigError, first_few, short_name
 from unskew.records.agreement import Agreement, Interval, SourceEstimate
-from unskew.records.arrays import Codes, Floats, Ints
+from unskew.records.arrays import Codes, Floats, Ints, Randomness
 from unskew.records.solution import Overlap, Solution, count_of
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class Estimate:
         """Whether the sources differ by more than matters, beyond their sampling errors."""
         return self.agreement is not None and self.agreement.disagree
 
+    @checked
     def withhold(self, names: Collection[str]) -> Estimate:
         """Return the estimate without the numbers of some of its sources, and what tells them."""
         if self.agreement is None:
@@ -168,6 +170,7 @@ def ids_on_demand(record: type[_Record]) -> type[_Record]:
     return record
 
 
+@checked
 @ids_on_demand
 @dataclass(frozen=True, eq=False, repr=False)
 class Weights:
@@ -271,7 +274,7 @@ class Weights:
         predicted: Any = None,
         target_predicted: Any = None,
         *,
-        level: float = 0.95,
+        level: OpenShare = 0.95,
     ) -> Estimate:
         """Estimate the target mean Σ_i π_i h_i of ``values`` with its asymptotic standard error.
 
@@ -317,8 +320,8 @@ class Weights:
 
     def bootstrap(
         self,
-        replicates: int = 200,
-        rng: int | np.random.Generator = 0,
+        replicates: Replicates = 200,
+        rng: Randomness = 0,
         values: npt.ArrayLike | None = None,
     ) -> Bootstrap:
         """Draw the images again within sources, groups and copies together, and solve again.
@@ -359,7 +362,7 @@ class Weights:
         write_weights(self, path)
 
     def sensitivity(
-        self, values: npt.ArrayLike, factor: float = 2.0, **options: Any
+        self, values: npt.ArrayLike, factor: OneOrMore = 2.0, **options: Any
     ) -> Sensitivity:
         """Bound a target mean when c(z), which the images cannot tell, varies within ``factor``.
 

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from unskew.engine.arguments import ReducedSide, Side, checked
 from unskew.errors import DataError, wrong_option
 from unskew.records.arrays import Floats, Ints
 from unskew.represent.base import REDUCED_SIDE, Needs, Pixels, Representation, column_names
@@ -21,7 +22,8 @@ from unskew.represent.kernels_pixels import combination_sums, hsv_sums
 _LUMA = (299, 587, 114)
 
 
-def border_hsv(images: Pixels, width: int = 2) -> Floats:
+@checked
+def border_hsv(images: Pixels, width: Side = 2) -> Floats:
     """Compute the mean hue, saturation and value of each border, (n, h, w, 3) -> (n, 3).
 
     Each is in [0, 1] (the article's 4.3). The border is the pixels that are at most ``width``
@@ -30,14 +32,11 @@ def border_hsv(images: Pixels, width: int = 2) -> Floats:
     so the mean hue of reds is anywhere; that is the article's definition).
     """
     images = check_pixels(images)
-    if width < 1:
-        raise wrong_option(
-            "the width of a border is a whole number of pixels, at least 1", width=width
-        )
     return _mean_hsv_at(images, _border(images.shape[1], images.shape[2], width))
 
 
-def mean_hsv(images: Pixels, side: int = REDUCED_SIDE) -> Floats:
+@checked
+def mean_hsv(images: Pixels, side: ReducedSide = REDUCED_SIDE) -> Floats:
     """Compute the mean hue, saturation and value of each image, (n, h, w, 3) -> (n, 3).
 
     Each is in [0, 1]; on the reduced copy of `reduce_images`.
@@ -46,7 +45,8 @@ def mean_hsv(images: Pixels, side: int = REDUCED_SIDE) -> Floats:
     return _mean_hsv_at(small, np.arange(small.shape[1] * small.shape[2]))
 
 
-def brightness(images: Pixels, side: int = REDUCED_SIDE) -> Floats:
+@checked
+def brightness(images: Pixels, side: ReducedSide = REDUCED_SIDE) -> Floats:
     """Compute the mean luma of each image, (n,), in [0, 1].
 
     This is the mean of Y = (0.299 R + 0.587 G + 0.114 B)/255, on the reduced copy.
@@ -55,7 +55,8 @@ def brightness(images: Pixels, side: int = REDUCED_SIDE) -> Floats:
     return mean / 255_000.0
 
 
-def contrast(images: Pixels, side: int = REDUCED_SIDE) -> Floats:
+@checked
+def contrast(images: Pixels, side: ReducedSide = REDUCED_SIDE) -> Floats:
     """Compute the standard deviation of the luma over the pixels of each image, (n,).
 
     It is in [0, 0.5] (root-mean-square contrast), and computed on the reduced copy.
@@ -64,7 +65,8 @@ def contrast(images: Pixels, side: int = REDUCED_SIDE) -> Floats:
     return deviation / 255_000.0
 
 
-def colourfulness(images: Pixels, side: int = REDUCED_SIDE) -> Floats:
+@checked
+def colourfulness(images: Pixels, side: ReducedSide = REDUCED_SIDE) -> Floats:
     """Compute the colourfulness of each image, (n,), M⁽³⁾ of Hasler & Süsstrunk (2003).
 
     On the reduced copy, with rg = R − G and yb = (R + G)/2 − B on the scale 0 … 255: √(σ²_rg +

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from unskew.engine.arguments import Amount, ReducedSide, checked
 from unskew.errors import ImageError, UnskewError, wrong_option
 from unskew.records.pool import RawImage, eight_bits
 from unskew.represent.base import REDUCED_SIDE, Header, Pixels
@@ -52,8 +53,12 @@ _UPRIGHT = {
 }
 
 
+@checked
 def decode_image(
-    raw: RawImage, *, side: int | None = None, max_pixels: int | None = MAX_PIXELS
+    raw: RawImage,
+    *,
+    side: ReducedSide | None = None,
+    max_pixels: Amount | None = MAX_PIXELS,
 ) -> Pixels:
     """Decode the bytes of a file, or an array, into pixels (h, w, 3).
 

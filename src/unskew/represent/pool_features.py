@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 import numpy as np
 import numpy.typing as npt
 
+from unskew.engine.arguments import Amount, Jobs, Share, checked
 from unskew.engine.progress import show_progress
-from unskew.errors import DataError, no_image_left, too_many_unreadable, wrong_option
+from unskew.errors import DataError, no_image_left, too_many_unreadable
 from unskew.files.row_file import RowFile
 from unskew.records import Pool
 from unskew.records.arrays import Bools
@@ -35,9 +36,9 @@ class ImageOptions(TypedDict, total=False):
     """How images are read: see `represent_images`."""
 
     cache: str | os.PathLike[str] | None
-    jobs: int | None
-    tolerance: float
-    max_pixels: int | None
+    jobs: Jobs | None
+    tolerance: Share
+    max_pixels: Amount | None
     progress: bool | None
 
 
@@ -61,14 +62,15 @@ def represent_images(
 ) -> tuple[Pool, ...]: ...
 
 
+@checked
 def represent_images(
     pool: Pool | Sequence[Pool],
     features: Feature | Iterable[Feature],
     *,
     cache: str | os.PathLike[str] | None = None,
-    jobs: int | None = None,
-    tolerance: float = 0.01,
-    max_pixels: int | None = MAX_PIXELS,
+    jobs: Jobs | None = None,
+    tolerance: Share = 0.01,
+    max_pixels: Amount | None = MAX_PIXELS,
     progress: bool | None = None,
     content: bool = False,
 ) -> Pool | tuple[Pool, ...]:
@@ -224,15 +226,6 @@ def _check(
     if not pools:
         raise DataError(
             "there is no pool whose images could be represented; got an empty sequence.", count=0
-        )
-    if not 0.0 <= tolerance <= 1.0:
-        raise wrong_option(
-            "tolerance is the share of images that may be unusable, from 0 to 1",
-            tolerance=tolerance,
-        )
-    if max_pixels is not None and max_pixels < 1:
-        raise wrong_option(
-            "max_pixels is a number of pixels, or None for no limit", max_pixels=max_pixels
         )
     for pool in pools:
         if pool.images is None:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from unskew.engine.arguments import Amount, Count, Jobs, Share, Side, checked
 from unskew.errors import wrong_option
 from unskew.records import Pool
 from unskew.represent.base import Needs, Pixels, Representation
@@ -59,17 +60,18 @@ class Squares(Representation):
         return np.ascontiguousarray(batch).reshape(len(batch), -1)
 
 
+@checked
 def square_images(
     pool: Pool,
-    size: int = 32,
+    size: Side = 32,
     resize: str = "crop",
     *,
     cache: str | os.PathLike[str] | None = None,
-    jobs: int | None = None,
-    tolerance: float = 0.01,
-    max_pixels: int | None = MAX_PIXELS,
+    jobs: Jobs | None = None,
+    tolerance: Share = 0.01,
+    max_pixels: Amount | None = MAX_PIXELS,
     progress: bool | None = None,
-    memory: int = 1024,
+    memory: Count = 1024,
 ) -> tuple[Pool, npt.NDArray[np.uint8]]:
     """Decode all images into squares of one size.
 

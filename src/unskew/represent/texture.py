@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from unskew.engine.arguments import checked
 from unskew.records.arrays import Floats
 from unskew.represent.base import Needs, Pixels, Representation
 from unskew.represent.color import check_pixels
@@ -19,6 +20,7 @@ from unskew.represent.kernels_pixels import laplacian_sums
 _NORMAL_QUARTILE = 0.6744897501960817
 
 
+@checked
 def sharpness(images: Pixels) -> Floats:
     """Compute the variance over the pixels of the Laplacian of the grey image, (n,).
 
@@ -36,6 +38,7 @@ def sharpness(images: Pixels) -> Floats:
     )
 
 
+@checked
 def noise(images: Pixels) -> Floats:
     """Estimate the standard deviation of the noise, (n,), as a share of the full range.
 

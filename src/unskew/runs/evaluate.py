@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unskew.debiasing.train_fit import LACKING
+from unskew.engine.arguments import checked
 from unskew.errors import ConfigError
 from unskew.evaluation.predictions import Evaluation, evaluate_predictions, population_sentences
 from unskew.files.atomic import written_together
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 METRICS_FILE = "metrics.json"
 
 
+@checked
 def evaluate_run(
     folder: str | PathLike[str],
     predictions: str | PathLike[str],
@@ -116,6 +118,7 @@ class EvaluationsByTarget:
             if all(name in own and own[name].value is not None for own in figures)
         )
 
+    @checked
     def worst(self, metric: str) -> str:
         """Return the target on which a metric is worst: highest of an error, else lowest."""
         sign = 1.0 if metric in _ERRORS else -1.0
@@ -136,6 +139,7 @@ class EvaluationsByTarget:
 _ERRORS = ("log_loss", "calibration_error", "mae", "rmse")
 
 
+@checked
 def evaluate_run_targets(
     folder: str | PathLike[str], predictions: str | PathLike[str], **settings: Any
 ) -> EvaluationsByTarget:

@@ -10,6 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unskew.engine.arguments import Amount, Count, checked
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.files.atomic import written_whole
 from unskew.files.checksums import check_files
@@ -48,6 +49,7 @@ class Export:
     notes: tuple[str, ...] = ()
 
 
+@checked
 def export_weights(
     table: pd.DataFrame,
     to: str,
@@ -56,8 +58,8 @@ def export_weights(
     pool: Pool | None = None,
     overwrite: bool = False,
     guard_formulas: bool = True,
-    shard_bytes: int = 256 * 2**20,
-    cells: int | None = None,
+    shard_bytes: Amount = 256 * 2**20,
+    cells: Count | None = None,
     bias_left: dict[str, float] | None = None,
     progress: bool | None = None,
 ) -> Export:
@@ -85,6 +87,9 @@ def export_weights(
         what it is; written with what the table itself tells.
     progress : a bar while images are written; None: where the error stream is a terminal.
     """
+    lacking = [name for name in COLUMNS if name not in table.columns]
+    if lacking:
+        raise DataError(f"the table of weights lacks {first_few(lacking)}.", columns=lacking)
     output = Path(path)
     _check_export(to, output, overwrite)
     if cells is not None and to != "mixture":
@@ -280,6 +285,7 @@ def _label_weights(split: str, rows: pd.DataFrame) -> dict[str, float]:
     return {str(name): float(weight) for name, weight in by_label["mean"].items()}
 
 
+@checked
 def export_run(
     folder: str | PathLike[str],
     to: str,

@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unskew.engine.arguments import Jobs, OpenShare, checked
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.files.atomic import written_together
 from unskew.files.checksums import check_files
@@ -60,6 +61,7 @@ class WatchState:
     seen: pd.DataFrame | None = None
 
 
+@checked
 def monitor_run(
     folder: str | PathLike[str],
     new: str | PathLike[str],
@@ -67,10 +69,10 @@ def monitor_run(
     source: str | None = None,
     of_target: bool = False,
     batch: str | None = None,
-    max_uncovered: float = 0.05,
+    max_uncovered: OpenShare = 0.05,
     state: str | PathLike[str] | None = None,
     restart: bool = False,
-    jobs: int | None = None,
+    jobs: Jobs | None = None,
     progress: bool | None = None,
     allow_code: Collection[str] = (),
 ) -> Monitoring:
@@ -108,12 +110,6 @@ def monitor_run(
     DataError : the new images cannot be used: an unknown source, no ids, a missing column.
     """
     out, home = Path(folder), Path(folder) / FOLDER if state is None else Path(state)
-    if not 0 < max_uncovered < 1:
-        raise ConfigError(
-            f"max_uncovered is a share between 0 and 1; got {max_uncovered}.",
-            option="max_uncovered",
-            value=max_uncovered,
-        )
     if state is None and home.is_symlink():
         raise ConfigError(
             f"{str(home)!r} is a link, and what is kept between looks would be written where it "

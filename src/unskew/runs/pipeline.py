@@ -18,6 +18,7 @@ from unskew.diagnosis.target_comparison import (
     judge_all_targets,
     refused_targets,
 )
+from unskew.engine.arguments import checked
 from unskew.errors import CoverageError, OverlapError, wrong_option
 from unskew.files.locks import folder_locked
 from unskew.records import Diagnostics, Target
@@ -156,6 +157,7 @@ def _split_rows(weights: SplitWeights) -> tuple[SplitRow, ...]:
     )
 
 
+@checked
 def run(
     config: str | PathLike[str] | RunConfig | Inputs,
     out: str | PathLike[str] | None = None,

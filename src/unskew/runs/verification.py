@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unskew.config.run_config import RunConfig, effective_settings, read_config
+from unskew.engine.arguments import Jobs, checked
 from unskew.errors import (
     ConfigError,
     CoverageError,
@@ -65,11 +66,12 @@ _MEMBERSHIP = 1e-6
 _POINT = 0.01
 
 
+@checked
 def verify_run(
     folder: str | PathLike[str],
     *,
     data: str | PathLike[str] | None = None,
-    jobs: int | None = None,
+    jobs: Jobs | None = None,
     progress: bool | None = None,
     allow_code: Collection[str] = (),
 ) -> list[Check]:

@@ -7,19 +7,21 @@ from collections.abc import Collection, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from unskew.engine.arguments import Count, Numbers, checked
 from unskew.errors import ConfigError
 from unskew.records import Ints
 from unskew.records.arrays import Randomness, seed_of
 from unskew.scenarios.image_acquisition import draw_from_population
-from unskew.scenarios.scenario import Scenario
+from unskew.scenarios.scenario import Scenario, read_label
 
 
+@checked
 def censored(
     label: npt.ArrayLike,
-    features: npt.ArrayLike | None = None,
+    features: Numbers | None = None,
     *,
     hidden: Collection[object],
-    sizes: Sequence[int] | Ints,
+    sizes: Sequence[Count] | Ints,
     rng: Randomness | np.random.Generator,
 ) -> Scenario:
     """Draw two sources: 0 never shows the labels in ``hidden``, 1 is an unbiased sample.
@@ -50,7 +52,7 @@ def censored(
     False
     """
     seed = seed_of(rng)
-    label_n = np.asarray(label)
+    label_n = read_label(label)
     unknown = sorted(
         {str(value) for value in hidden} - {str(value) for value in np.unique(label_n)}
     )

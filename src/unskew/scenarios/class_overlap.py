@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError, wrong_option
+from unskew.engine.arguments import Count, Numbers, Share, WholeNumbers, checked
+from unskew.errors import ConfigError, DataError, wrong_option
 from unskew.records import Ints
 from unskew.records.arrays import Randomness, seed_of
 from unskew.scenarios.scenario import Scenario, repeat_codes, split_sizes
@@ -15,13 +16,14 @@ from unskew.scenarios.scenario import Scenario, repeat_codes, split_sizes
 _IMAGES_PER_SOURCE = 1000  # drawn when neither sizes nor a population says how many
 
 
+@checked
 def overlapping_classes(
-    label: npt.ArrayLike | None = None,
+    label: WholeNumbers | None = None,
     *,
-    overlap: float,
-    n_sources: int = 5,
-    n_classes: int | None = None,
-    sizes: int | Sequence[int] | Ints | None = None,
+    overlap: Share,
+    n_sources: Count = 5,
+    n_classes: Count | None = None,
+    sizes: Count | Sequence[Count] | Ints | None = None,
     rng: Randomness | np.random.Generator,
 ) -> Scenario:
     """Draw sources of their own classes and, with probability ``overlap``, of the next one's.
@@ -56,11 +58,11 @@ def overlapping_classes(
     ((1200, 5), [600, 300, 100, 100, 100], [1.0, 1.0, 1.0, 1.0, 1.0])
     """
     seed = seed_of(rng)
-    if not 0.0 <= overlap <= 1.0:
-        raise wrong_option("overlap is a probability, between 0 and 1", overlap=overlap)
+    if label is not None and not np.size(np.asarray(label)):
+        raise DataError("label is empty: there is no population to draw from.", option="label")
     if n_classes is None:
         n_classes = 10 if label is None else int(np.max(np.asarray(label))) + 1
-    if n_sources < 1 or n_classes % n_sources:
+    if n_classes % n_sources:
         raise ConfigError(
             "the classes are shared evenly, so n_sources must divide n_classes; got "
             f"{n_sources} and {n_classes}.",
@@ -84,11 +86,12 @@ def overlapping_classes(
     )
 
 
+@checked
 def class_mixtures(
-    probability: npt.ArrayLike,
-    label: npt.ArrayLike | None = None,
+    probability: Numbers,
+    label: WholeNumbers | None = None,
     *,
-    sizes: int | Sequence[int] | Ints,
+    sizes: Count | Sequence[Count] | Ints,
     rng: Randomness | np.random.Generator,
     description: str | None = None,
 ) -> Scenario:
@@ -113,6 +116,7 @@ def class_mixtures(
     probability_km = np.asarray(probability, dtype=np.float64)
     if (
         probability_km.ndim != 2
+        or not probability_km.size
         or probability_km.min() < 0
         or not np.allclose(probability_km.sum(axis=1), 1.0, rtol=0, atol=1e-9)
     ):

@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from unskew.errors import ConfigError, wrong_option
+from unskew.engine.arguments import Count, Numbers, Share, checked
+from unskew.errors import ConfigError
 from unskew.records import Floats, Ints
 from unskew.records.arrays import Randomness, seed_of
 from unskew.scenarios.scenario import Scenario, repeat_codes, split_sizes
 
 
+@checked
 def tilts(
-    n: int | Sequence[int] | Ints,
+    n: Count | Sequence[Count] | Ints,
     *,
-    n_sources: int = 3,
-    dim: int = 1,
-    theta: npt.ArrayLike | None = None,
+    n_sources: Count = 3,
+    dim: Count = 1,
+    theta: Numbers | None = None,
     spread: float = 1.0,
-    group_size: int | None = None,
-    group_sd: float = 0.7,
+    group_size: Count | None = None,
+    group_sd: Share = 0.7,
     rng: Randomness | np.random.Generator,
 ) -> Scenario:
     """Draw sources tilted from a standard Gaussian.
@@ -57,17 +58,12 @@ def tilts(
         if theta is None
         else np.asarray(theta, dtype=np.float64)
     )
-    if theta_kd.ndim != 2 or not np.all(np.isfinite(theta_kd)):
+    if theta_kd.ndim != 2 or not theta_kd.size or not np.all(np.isfinite(theta_kd)):
         raise ConfigError(
             "theta needs one finite row for each source and one column for each feature; got "
             f"shape {theta_kd.shape}.",
             option="theta",
             value=list(theta_kd.shape),
-        )
-    if not 0.0 <= group_sd <= 1.0:
-        raise wrong_option(
-            "group_sd is the standard deviation that a group shares out of a total of 1",
-            group_sd=group_sd,
         )
     size_k = split_sizes(n, theta_kd.shape[0])
     source_n = repeat_codes(size_k)
@@ -95,13 +91,6 @@ def tilts(
 
 
 def _even_tilts(n_sources: int, dim: int, spread: float) -> Floats:
-    if n_sources < 1 or dim < 1:
-        raise ConfigError(
-            f"n_sources and dim must be at least 1; got {n_sources} and {dim}.",
-            option="n_sources",
-            value=[n_sources, dim],
-            limit=1,
-        )
     theta_kd = np.zeros((n_sources, dim))
     if dim == 1:
         theta_kd[:, 0] = np.linspace(-spread, spread, n_sources) if n_sources > 1 else spread
@@ -113,8 +102,6 @@ def _even_tilts(n_sources: int, dim: int, spread: float) -> Floats:
 
 def _group_codes(size_k: Ints, group_size: int) -> Ints:
     """(n,) group codes 0, 1, … in row order; a group never crosses from one source to the next."""
-    if group_size < 1:
-        raise wrong_option("group_size must be at least 1", group_size=group_size, limit=1)
     groups_k = -(-size_k // group_size)
     first_k = np.cumsum(groups_k) - groups_k
     return np.concatenate(

@@ -10,18 +10,20 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from unskew.engine.arguments import Count, Numbers, Positive, checked
 from unskew.errors import ConfigError, wrong_option
 from unskew.records import Floats, Ints
 from unskew.records.arrays import Randomness, seed_of
-from unskew.scenarios.scenario import Scenario, repeat_codes, split_sizes
+from unskew.scenarios.scenario import Scenario, read_label, repeat_codes, split_sizes
 
 
+@checked
 def acquisition(
-    features: npt.ArrayLike,
+    features: Numbers,
     label: npt.ArrayLike | None = None,
     *,
-    decay: float,
-    sizes: int | Sequence[int] | Ints | None = None,
+    decay: Positive,
+    sizes: Count | Sequence[Count] | Ints | None = None,
     rng: Randomness | np.random.Generator,
 ) -> Scenario:
     """Draw sources that see their own bin of the features fully, and less of what is far from it.
@@ -68,10 +70,6 @@ def acquisition(
             option="features",
             value=list(feature_np.shape),
         )
-    if not decay > 0:
-        raise wrong_option(
-            "decay is the distance at which omega falls to zero, above 0", decay=decay
-        )
     omega_nk = soft_bins(feature_np, decay)
     return draw_from_population(
         omega_nk,
@@ -117,7 +115,7 @@ def draw_from_population(
     """
     seed = seed_of(rng)
     n_population, n_sources = omega_nk.shape
-    label_n = None if label is None else np.asarray(label)
+    label_n = None if label is None else read_label(label)
     if label_n is not None and label_n.shape != (n_population,):
         raise wrong_option(
             f"label has one entry for each of the {n_population} images of the population",

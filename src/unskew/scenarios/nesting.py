@@ -9,18 +9,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-from unskew.errors import ConfigError, OverlapError, wrong_option
+from unskew.engine.arguments import Count, ShareAboveZero, WholeNumbers, checked
+from unskew.errors import ConfigError, DataError, OverlapError, wrong_option
 from unskew.records import Floats, Ints
 from unskew.records.arrays import Randomness, seed_of
 from unskew.scenarios.scenario import Scenario, repeat_codes, split_sizes
 
 
+@checked
 def nested_sets(
-    n: int | Sequence[int] | Ints,
+    n: Count | Sequence[Count] | Ints,
     *,
-    edges: Sequence[float] | Floats = (0.2, 0.5, 1.0),
+    edges: Sequence[ShareAboveZero] | Floats = (0.2, 0.5, 1.0),
     rng: Randomness | np.random.Generator,
 ) -> Scenario:
     """Draw sources that are uniform on A_1 ⊂ A_2 ⊂ … ⊂ A_K, where A_k = [0, edge_k).
@@ -86,7 +87,8 @@ class NestedSolution:
     normalizer: Floats
 
 
-def nested_sets_solution(stratum: npt.ArrayLike, source: npt.ArrayLike) -> NestedSolution:
+@checked
+def nested_sets_solution(stratum: WholeNumbers, source: WholeNumbers) -> NestedSolution:
     """Solve the biased-sampling equations for nested sets in closed form.
 
     Let N_j be the pooled number of images in stratum B_j, n_k the size of source k, and P_j the
@@ -109,6 +111,12 @@ def nested_sets_solution(stratum: npt.ArrayLike, source: npt.ArrayLike) -> Neste
     """
     stratum_n = np.asarray(stratum).astype(np.int64)
     source_n = np.asarray(source).astype(np.int64)
+    if stratum_n.ndim != 1 or stratum_n.shape != source_n.shape or not stratum_n.size:
+        raise DataError(
+            "stratum and source have one entry for each image; got arrays of shapes "
+            f"{stratum_n.shape} and {source_n.shape}.",
+            count=stratum_n.size,
+        )
     if np.any(stratum_n > source_n):
         raise ConfigError(
             "an image of source k is in A_k, so its stratum cannot exceed its source.",

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from unskew.errors import ConfigError, wrong_option
+from unskew.engine.arguments import Count, Positive, checked
+from unskew.errors import ConfigError, DataError, wrong_option
 from unskew.records import Floats, Ints
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Scenario:
     """Images drawn from K sources whose biasing functions are known.
@@ -112,12 +116,23 @@ def _check_total(n: int, n_sources: int) -> None:
         )
 
 
+def read_label(label: npt.ArrayLike) -> npt.NDArray[Any]:
+    """Return (n,) labels that can be sorted: none is missing."""
+    label_n = np.asarray(label)
+    if label_n.dtype.kind in "fO" and any(
+        value is None or value != value for value in label_n.flat
+    ):
+        raise DataError("every image of a population has a label.", option="label")
+    return label_n
+
+
 def repeat_codes(size_k: Ints) -> Ints:
     """(n,) 0 … 0 1 … 1 …: code k repeated n_k times."""
     return np.repeat(np.arange(size_k.size, dtype=np.int64), size_k)
 
 
-def geometric_sizes(n: int, n_sources: int, ratio: float) -> Ints:
+@checked
+def geometric_sizes(n: Count, n_sources: Count, ratio: Positive) -> Ints:
     """(K,) n_k ∝ ratio^k with Σ n_k = ``n`` exactly, each at least 1.
 
     The largest remainders are rounded up.
@@ -125,11 +140,6 @@ def geometric_sizes(n: int, n_sources: int, ratio: float) -> Ints:
     >>> geometric_sizes(50_000, 8, 0.75).tolist()
     [13891, 10418, 7814, 5860, 4395, 3296, 2472, 1854]
     """
-    if not ratio > 0 or not np.isfinite(ratio):
-        raise wrong_option(
-            "ratio is how many times larger each source is than the one before it, above 0",
-            ratio=ratio,
-        )
     _check_total(n, n_sources)
     # In logarithms, so that no power of the ratio overflows.
     log_k = np.arange(n_sources) * np.log(ratio)

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
+import numpy.typing as npt
+
+from unskew.engine.arguments import Jobs, checked
 from unskew.records import Floats, Ints, Overlap, Solution
 from unskew.solve.inspection import inspect_cells
 from unskew.solve.link_error import (
@@ -36,13 +39,14 @@ _MOST_ENTRIES = 1 << 20
 _CLOSE = 1 / 3
 
 
+@checked
 def check_overlap(
     omega: Any,
-    source: Any,
+    source: npt.ArrayLike,
     *,
     log: bool = False,
     names: Sequence[object] | None = None,
-    jobs: int | None = None,
+    jobs: Jobs | None = None,
 ) -> Overlap:
     """Decide whether the normalizers are identifiable, and how well the sources are linked.
 
@@ -120,9 +124,14 @@ def overlap_of_cells(log_omega_ck: Floats, count_ck: Ints, names: tuple[str, ...
     return judge_overlap(inspect_cells(log_omega_ck, count_ck), names)
 
 
+@checked
 @shows_options(OmegaOptions)
 def solve_normalizers(
-    omega: Any, source: Any, *, design_weight: Any = None, **options: Unpack[OmegaOptions]
+    omega: Any,
+    source: npt.ArrayLike,
+    *,
+    design_weight: npt.ArrayLike | None = None,
+    **options: Unpack[OmegaOptions],
 ) -> Solution:
     """Solve the biased-sampling equations for the normalizers Ω.
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, get_args
+from typing import Any, Literal, ParamSpec, TypedDict, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from unskew.engine.arguments import Jobs, Numbers, OpenShare, Steps, checked
 from unskew.engine.threads import available_jobs
 from unskew.errors import ConfigError, did_you_mean, wrong_option
 from unskew.records import Floats
@@ -32,10 +32,10 @@ class SolverOptions(TypedDict, total=False):
     """How the normalizers are found: plain keywords of every function that solves."""
 
     method: Method
-    tol: float
-    max_steps: int | None
+    tol: OpenShare
+    max_steps: Steps | None
     throw: bool
-    jobs: int | None
+    jobs: Jobs | None
 
 
 class OmegaOptions(SolverOptions, total=False):
@@ -43,7 +43,7 @@ class OmegaOptions(SolverOptions, total=False):
 
     log: bool
     names: Sequence[object] | None
-    start: npt.ArrayLike | None
+    start: Numbers | None
     rng: Randomness
 
 
@@ -65,36 +65,22 @@ _MEANING = {
 }
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Options:
-    """The options of a solve with their defaults; impossible values are a `ConfigError`."""
+    """The options of a solve with their defaults."""
 
     method: Method = "newton"
-    tol: float = 1e-10
-    max_steps: int | None = None
+    tol: OpenShare = 1e-10
+    max_steps: Steps | None = None
     throw: bool = True
-    jobs: int | None = None
+    jobs: Jobs | None = None
     log: bool = False
     names: Sequence[object] | None = None
-    start: npt.ArrayLike | None = None
+    start: Numbers | None = None
     rng: Randomness = 0
 
     def __post_init__(self) -> None:
-        if self.method not in get_args(Method):
-            raise wrong_option(
-                f"method must be one of {', '.join(get_args(Method))}",
-                method=self.method,
-                allowed=list(get_args(Method)),
-            )
-        if not 0 < self.tol < 1:
-            raise wrong_option(
-                "tol is the error of the log normalizers at which to stop, between 0 and 1",
-                tol=self.tol,
-            )
-        if self.max_steps is not None and self.max_steps < 1:
-            raise wrong_option("max_steps must be at least 1", max_steps=self.max_steps)
-        if self.jobs is not None and self.jobs < 1:
-            raise wrong_option("jobs is the number of threads, at least 1", jobs=self.jobs)
         # A Generator is asked once: the options of a solve stay the same.
         object.__setattr__(self, "rng", seed_of(self.rng))
         if self.start_k is not None and not np.all(np.isfinite(self.start_k)):

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from unskew.errors import OverlapError, WeakOverlapWarning, first_few
+from unskew.errors import OverlapError, WeakOverlapWarning, first_few, warn_caller
 from unskew.records import Bools, Floats, Overlap, Solution, Verdict
 from unskew.solve.inspection import Inspection, common_positive
 from unskew.solve.link_error import LINK_ERROR_LIMIT, LinkError, link_error_of_rows
@@ -146,9 +146,7 @@ def require_connected(overlap: Overlap) -> None:
 def warn_if_weak(overlap: Overlap) -> None:
     """Warn if the verdict is "weak", naming the weakest link."""
     if overlap.verdict == "weak":
-        warnings.warn(
-            overlap.message, WeakOverlapWarning, stacklevel=3
-        )  # the line that called the public function
+        warn_caller(overlap.message, WeakOverlapWarning)  # the line that called the public function
 
 
 def is_strongly_connected(link_kl: Any) -> bool:

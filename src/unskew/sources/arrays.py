@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from unskew.engine.arguments import checked
 from unskew.errors import ConfigError, DataError, ImageError, first_few
 from unskew.files.reading import check_regular, damage_named, opened_zip
 from unskew.records import Pool
@@ -153,6 +154,7 @@ def _npy_header(
     return shape, fortran, dtype
 
 
+@checked
 def read_arrays(
     arrays: str | os.PathLike[str] | Mapping[str, Any],
     *,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from unskew.engine.arguments import checked
 from unskew.errors import ConfigError, DataError, first_few, wrong_option
 from unskew.records import Pool
 from unskew.records.arrays import Ints
@@ -40,8 +41,9 @@ class _Part:
     codes: Mapping[str, Ints]
 
 
+@checked
 def read_cifar(
-    place: str | os.PathLike[str] | Mapping[str, Any],
+    place: str | os.PathLike[str] | Mapping[Any, str | os.PathLike[str]],
     *,
     split: str | None = None,
     label: str | None = None,
@@ -83,6 +85,8 @@ def read_cifar(
             allowed=["class", "superclass"],
         )
     paths: Mapping[Any, Any] = place if isinstance(place, Mapping) else {None: place}
+    if not paths:
+        raise ConfigError("place names no archive: it is empty.", option="place", value={})
     frames, pictures = [], []
     for name, path in paths.items():
         user_path = os.fspath(path)

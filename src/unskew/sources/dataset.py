@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 
+from unskew.engine.arguments import checked
 from unskew.errors import ConfigError, DataError, ImageError, first_few
 from unskew.records import Pool
 from unskew.records.pool import Images, JoinedImages, RawImage
@@ -66,8 +67,13 @@ def _part(item: Any, keys: Sequence[Any], at: int) -> Any:
     return item
 
 
+@checked
 def read_dataset(
-    datasets: Mapping[str, Any] | Any, *, label: Any = None, source: Any = None, **columns: Any
+    datasets: Mapping[str, Any] | Any,
+    *,
+    label: Collection[Any] | Literal[False] | None = None,
+    source: Collection[Any] | None = None,
+    **columns: Any,
 ) -> Pool:
     """Read datasets by name of source; or one dataset, with the source of every item.
 

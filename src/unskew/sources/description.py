@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from unskew.engine.arguments import checked
 from unskew.records import Ints, Pool
 from unskew.records.levels import MISSING, holds_lists, level_text, text_levels
 
@@ -134,6 +135,7 @@ class PoolDescription:
         return asdict(self)
 
 
+@checked
 def describe_pool(pool: Pool) -> PoolDescription:
     """Count what is in the pool; nothing is read but its table.
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from unskew.engine.arguments import checked
 from unskew.errors import ConfigError, DataError, first_few
 from unskew.records import Pool
 from unskew.records.pool_table import pool_of_images
@@ -167,8 +168,9 @@ _SPLITS = {
 FOLDER = "folder"
 
 
+@checked
 def read_folders(
-    folders: Mapping[str, str | os.PathLike[str]],
+    folders: Mapping[Any, str | os.PathLike[str]],
     *,
     label: Any = None,
     id: str | None = None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unskew.engine.arguments import checked
 from unskew.errors import ConfigError, DataError, ImageError, UnskewError, did_you_mean, first_few
 from unskew.records import Pool
 from unskew.records.pool import Images, JoinedImages, RawImage
@@ -45,6 +46,7 @@ class HuggingFaceImages(Images):
         return as_pixels(stored)
 
 
+@checked
 def read_huggingface(
     dataset: Any,
     *,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unskew.engine.arguments import checked
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.records import Floats, Pool
 from unskew.records.arrays import is_missing
@@ -210,6 +211,7 @@ def label_matrix(pool: Pool) -> tuple[tuple[str, ...], Floats]:
     return tuple(labels), present_nm
 
 
+@checked
 def label_indicators(pool: Pool) -> Pool:
     """Add a column ``label=cat`` of 0 and 1 for every label that occurs, sorted by name.
 

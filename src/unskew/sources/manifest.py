@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from unskew.engine.arguments import checked
 from unskew.errors import ConfigError, DataError, first_few
 from unskew.records import Pool
 from unskew.records.pool_table import pool_of_images
@@ -49,8 +50,9 @@ class _Listed:
         return f"{self.user_path!r}, {self.table.unit} {self.table.line_n[row]}"
 
 
+@checked
 def read_manifest(
-    manifest: str | os.PathLike[str] | Mapping[str, Any],
+    manifest: str | os.PathLike[str] | Mapping[Any, str | os.PathLike[str]],
     *,
     source: str | None = None,
     label: Any = None,

@@ -25,6 +25,8 @@ def parts_by_source(
     """Return tables, files or datasets by source: as given, or a single one as that of ``name``."""
     if not isinstance(parts, Mapping):
         return {name: parts}
+    if not parts:
+        raise ConfigError(f"{kind} names no source: it is empty.", option=kind, value={})
     if source is not None:
         raise ConfigError(
             f"{kind} gives each source its own ({first_few(list(parts))}); leave `source` out.",

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
-from unskew.errors import ConfigError, DataError, first_few
+from unskew.errors import ConfigError, DataError, first_few, wrong_option
 from unskew.files.reading import UnpackedStream, check_regular, parse_json, read_parquet
 from unskew.sources.files import near_names
 
@@ -122,6 +122,8 @@ def opened_table(file: str) -> Iterator[IO[str]]:
 def _read_csv(file: str, user_path: str, delimiter: str, text: tuple[str, ...]) -> LocatedTable:
     import pandas as pd
 
+    if len(delimiter) != 1 or delimiter in '\r\n\0"':
+        raise wrong_option("delimiter is one character", delimiter=delimiter)
     with opened_table(file) as stream:
         reader = csv.reader(stream, delimiter=delimiter, strict=True)
         try:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from unskew.engine.arguments import ShareAboveZero, checked
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few, wrong_option
 from unskew.files.reading import read_csv
 from unskew.files.spreadsheet_text import unguard_table
@@ -32,9 +33,10 @@ _MOST_LEVELS = 20
 _QUANTILE_BINS = 5
 
 
+@checked
 def split_pool(
     pool: Pool,
-    shares: Mapping[str, float] = DEFAULT_SHARES,
+    shares: Mapping[Any, ShareAboveZero] = DEFAULT_SHARES,
     *,
     by: str | Sequence[str] | None = None,
     rng: Randomness = 0,
@@ -135,6 +137,7 @@ def join_splits(pool: Pool, file: Path) -> Pool:
     return pool.with_columns({"split": split_n})
 
 
+@checked
 def check_splits(pool: Pool) -> None:
     """Refuse groups or exact copies of an image in several splits, and images in none.
 

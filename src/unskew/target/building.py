@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal
 
+from unskew.engine.arguments import LevelName
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few, wrong_option
 from unskew.records import Pool, Target
 from unskew.records.levels import MISSING, level_text
@@ -28,17 +29,6 @@ _CHOICES = {
 OPTIONS = ("bins", "outside", "missing", "unit", "uncovered")
 # Of targets of known masses only.
 WITHIN = "within"
-
-
-class TargetOptions(TypedDict, total=False):
-    """The options of every target made of masses; see `Target`."""
-
-    bins: Mapping[str, Sequence[float]]
-    outside: Mapping[str, str | Mapping[Any, str]]
-    missing: Mapping[str, str]
-    unit: str
-    uncovered: str
-    within: float | Mapping[Any, float | Sequence[float]]
 
 
 def uniform_target(by: str | Sequence[str], options: Mapping[str, Any]) -> Target:
@@ -125,7 +115,7 @@ def sample_target(sample: Pool | str, holdout: float) -> Target:
     return Target(kind="sample", reference=sample, holdout=_read_holdout(holdout))
 
 
-def source_target(name: str, holdout: float) -> Target:
+def source_target(name: LevelName, holdout: float) -> Target:
     return Target(kind="source", reference=level_text(name), holdout=_read_holdout(holdout))
 
 

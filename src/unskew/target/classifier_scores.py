@@ -134,6 +134,8 @@ def _read_matrix(scores: Any, names: tuple[str, ...], option: str) -> Floats:
 
 
 def _read_labels(labels: Any, names: tuple[str, ...], n: int) -> Ints:
+    if np.ndim(labels) != 1:
+        raise DataError("validation_labels has one dimension.", option="validation_labels")
     texts = [level_text(label) for label in np.asarray(labels).tolist()]
     if len(texts) != n:
         raise DataError(
@@ -170,6 +172,8 @@ def _read_weights(weights: Any, n: int) -> Floats:
 def _read_groups(group: Any, n: int, option: str) -> Ints:
     if group is None:
         return np.arange(n, dtype=np.int64)
+    if np.ndim(group) != 1:
+        raise DataError(f"{option} has one dimension.", option=option)
     texts = np.array([level_text(value) for value in np.asarray(group).tolist()], dtype=object)
     if texts.shape != (n,) or MISSING in texts:
         raise DataError(

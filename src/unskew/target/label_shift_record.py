@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from unskew.engine.arguments import checked
 from unskew.errors import ConfigError, first_few
 
 # A difference from black-box shift estimation with a smaller p-value is a warning.
@@ -56,6 +57,7 @@ class LabelShift:
         """Return values that TOML and JSON can hold."""
         return {name: _listed(value) for name, value in asdict(self).items()}
 
+    @checked
     def describe(self, by: str) -> tuple[str, ...]:
         """Return how the shares were estimated, and what that assumes."""
         shares = first_few(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,9 +13,9 @@ from unskew.errors import (
     ConfigError,
     CoverageError,
     DataError,
-    UnskewWarning,
     did_you_mean,
     first_few,
+    warn_caller,
     wrong_option,
 )
 from unskew.files.reading import read_csv, read_parquet
@@ -131,7 +130,7 @@ def estimate_shift(
         check.p_value,
     )
     if check.p_value < AGREEMENT_LIMIT:
-        warnings.warn(record.describe("label")[-1], UnskewWarning, stacklevel=4)
+        warn_caller(record.describe("label")[-1])
     return record, covariance_cc
 
 

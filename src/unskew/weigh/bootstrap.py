@@ -14,15 +14,16 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
+from unskew.engine.arguments import OpenShare, checked
 from unskew.engine.progress import show_progress
-from unskew.errors import ConfigError, wrong_option
+from unskew.errors import ConfigError
 from unskew.records import Estimate, Floats, Ints
 from unskew.records.arrays import seed_of
 from unskew.solve.newton import resolve
 from unskew.solve.overlap import is_strongly_connected
 from unskew.weigh.curvature import check_solved
 from unskew.weigh.effective_size import add_by_code
-from unskew.weigh.sampling_units import Units, check_level, check_order, check_values, find_units
+from unskew.weigh.sampling_units import Units, check_order, check_values, find_units
 
 if TYPE_CHECKING:
     from unskew.debiasing.estimation import Estimation
@@ -82,7 +83,8 @@ class Bootstrap:
         covariance_kk: Floats = deviation_bk.T @ deviation_bk / (n_usable - 1)
         return covariance_kk
 
-    def estimate(self, level: float = 0.95) -> Estimate:
+    @checked
+    def estimate(self, level: OpenShare = 0.95) -> Estimate:
         """Return the target mean with the replicates' standard deviation and percentile interval.
 
         Percentiles stay within the range of the values (a share stays between 0 and 1) and follow
@@ -90,7 +92,6 @@ class Bootstrap:
         normal quantiles does. Where a large part of the replicates is disconnected, both numbers
         are too small: they describe only the data sets that could be solved.
         """
-        check_level(level)
         if self.mean is None or self.value is None:
             raise ConfigError(
                 "these replicates hold no mean: pass the values to the bootstrap, "
@@ -130,8 +131,6 @@ def bootstrap_weights(
     then vary from replicate to replicate. Every replicate is first checked for connectivity; those
     without a solution are counted and left out, never an error.
     """
-    if replicates < 1:
-        raise wrong_option("replicates must be at least 1", replicates=replicates)
     seed = seed_of(rng)
     check_order(values, weights)
     value_n = None if values is None else check_values(values, weights.weight.size)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from unskew.engine.arguments import Numbers, checked
 from unskew.errors import ConfigError, ConvergenceError, DataError
 from unskew.records import Bools, Floats, Ints, Weights
 from unskew.records.arrays import refuse_entries
@@ -60,8 +61,9 @@ class Calibration:
         return self.weight * self.weight.size
 
 
+@checked
 def calibrate_weights(
-    weights: Weights | npt.ArrayLike,
+    weights: Weights | Numbers,
     *,
     by: Mapping[str, npt.ArrayLike] | pd.DataFrame | None = None,
     margins: Mapping[str, Mapping[Any, float] | pd.Series[float]] | None = None,

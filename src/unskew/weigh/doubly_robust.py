@@ -36,7 +36,6 @@ from unskew.errors import ConfigError
 from unskew.records import Estimate, Floats, Ints, RobustEstimate, Target
 from unskew.weigh.margin_regression import mean_by_margins, regress_on_margins
 from unskew.weigh.sampling_units import (
-    check_level,
     check_order,
     check_values,
     find_units,
@@ -86,7 +85,6 @@ def doubly_robust_mean(
 
     The parameters are those of `Weights.mean`.
     """
-    check_level(level)
     check_order(values, weights)
     values = check_values(values, weights.weight.size)
     if isinstance(target_predicted, Target):

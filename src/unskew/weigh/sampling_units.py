@@ -12,7 +12,7 @@ import scipy.sparse
 import scipy.sparse.csgraph
 import scipy.special
 
-from unskew.errors import DataError, wrong_option
+from unskew.errors import DataError
 from unskew.records import Estimate, Floats
 from unskew.records.arrays import check_length, refuse_entries
 from unskew.weigh.effective_size import add_by_code
@@ -274,12 +274,3 @@ def check_values(values: npt.ArrayLike, n: int, name: str = "values") -> Floats:
     way_out = " Leave such images out before the weights are computed."
     refuse_entries(~np.isfinite(value_n), value_n, name, "finite", way_out)
     return value_n
-
-
-def check_level(level: float) -> None:
-    """Refuse a level that is not a coverage strictly between 0 and 1."""
-    if not 0.0 < level < 1.0:
-        raise wrong_option(
-            "level is the coverage of the interval, strictly between 0 and 1 (for instance 0.95)",
-            level=level,
-        )

@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.special
 
-from unskew.errors import wrong_option
+from unskew.engine.arguments import OneOrMore, OpenShare, checked
 from unskew.records import Floats
 from unskew.records.target import THE_TARGET
 from unskew.weigh.calibrate import read_weight
 from unskew.weigh.extreme_means import Extreme, OrderedValues, order_values, solve_log_factor
-from unskew.weigh.sampling_units import check_level, check_order, check_values
+from unskew.weigh.sampling_units import check_order, check_values
 from unskew.weigh.solved_weights import group_codes
 from unskew.weigh.uncertainty import weighted_mean
 
@@ -101,16 +101,17 @@ class Sensitivity:
         return tuple(sentences)
 
 
+@checked
 def bound_mean(
     weight: npt.ArrayLike,
     values: npt.ArrayLike,
-    factor: float = 2.0,
+    factor: OneOrMore = 2.0,
     *,
-    cell: Any = None,
-    by: Any = None,
-    group: Any = None,
+    cell: npt.ArrayLike | None = None,
+    by: npt.ArrayLike | None = None,
+    group: npt.ArrayLike | None = None,
     threshold: float | None = None,
-    level: float = 0.95,
+    level: OpenShare = 0.95,
 ) -> Sensitivity:
     """Bound Σ_i (π_i/c_i) h_i/Σ_i (π_i/c_i) over all c with max c/min c ≤ Γ.
 
@@ -153,7 +154,6 @@ def bound_mean(
     weight_n = read_weight(weight, "weight")
     value_n = check_values(values, weight_n.size)
     group_n = np.arange(weight_n.size) if group is None else group_codes(group, weight_n.size)[0]
-    check_level(level)
     quantile = float(scipy.special.ndtri(0.5 + level / 2))
 
     def half_width(end: Extreme) -> float:
@@ -164,15 +164,16 @@ def bound_mean(
     return _bound(weight_n, value_n, factor, cell, by, threshold, level, half_width)
 
 
+@checked
 def bound_weights_mean(
     weights: Weights,
     values: npt.ArrayLike,
-    factor: float = 2.0,
+    factor: OneOrMore = 2.0,
     *,
-    cell: Any = None,
-    by: Any = None,
+    cell: npt.ArrayLike | None = None,
+    by: npt.ArrayLike | None = None,
     threshold: float | None = None,
-    level: float = 0.95,
+    level: OpenShare = 0.95,
 ) -> Sensitivity:
     """Bound a target mean, with a sampling error that accounts for the estimation of the weights.
 
@@ -220,8 +221,7 @@ def _bound(
     level: float,
     half_width: HalfWidth,
 ) -> Sensitivity:
-    factor = _check_factor(factor)
-    check_level(level)
+    factor = float(factor)
     cell_n = (
         np.zeros(weight_n.size, dtype=np.int64)
         if cell is None
@@ -237,7 +237,7 @@ def _bound(
     interval = (ends[0] - half_width(low), ends[1] + half_width(high))
     turning, safe = None, None
     if threshold is not None:
-        threshold = _check_threshold(threshold)
+        threshold = float(threshold)
         side, aim = (up, threshold) if threshold >= value else (down, -threshold)
         turning = 1.0 if threshold == value else side.turning_factor(aim)
         safe = 1.0 if threshold == value else _safe_factor(side, aim, turning, half_width)
@@ -265,22 +265,3 @@ def _safe_factor(side: OrderedValues, aim: float, turning: float, half_width: Ha
             return turning
         upper *= 2
     return min(solve_log_factor(excess, upper, _SAFE_TOLERANCE), turning)
-
-
-def _check_factor(factor: Any) -> float:
-    if not isinstance(factor, int | float | np.number) or not factor >= 1.0:
-        raise wrong_option(
-            "factor is by how much selection may differ from the model, at least 1 (such as 1.5 "
-            "or 2)",
-            factor=factor,
-        )
-    return float(factor)
-
-
-def _check_threshold(threshold: Any) -> float:
-    if not isinstance(threshold, int | float | np.number) or not math.isfinite(threshold):
-        raise wrong_option(
-            "threshold is the value at which a conclusion turns, a finite number",
-            threshold=threshold,
-        )
-    return float(threshold)

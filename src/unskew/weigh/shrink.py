@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
+from unskew.engine.arguments import checked
 from unskew.errors import ConfigError, CoverageError, DataError, first_few
 from unskew.records import Floats, Ints, Weights
 from unskew.records.clustered_mean import effective_size
@@ -80,6 +81,7 @@ class Shrinkage:
         return {name: mean.kept for name, mean in self.means.items() if mean.kept is not None}
 
 
+@checked
 def shrink_weights(weights: Weights, means: Mapping[str, npt.ArrayLike] | None = None) -> Shrinkage:
     """Keep of the debiasing what the data are sure of.
 

@@ -9,6 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 import numpy.typing as npt
 
+from unskew.engine.arguments import checked
 from unskew.errors import ConvergenceError, DataError
 from unskew.records import Floats, Ints, Weights
 from unskew.records.arrays import check_length, is_missing
@@ -23,14 +24,15 @@ from unskew.weigh.tail_verdict import judge_tail
 from unskew.weigh.uncertainty import log_normalizer_covariance
 
 
+@checked
 @shows_options(OmegaOptions)
 def debias_weights(
     omega: Any,
-    source: Any,
+    source: npt.ArrayLike,
     *,
-    group: Any = None,
-    id: Any = None,
-    design_weight: Any = None,
+    group: npt.ArrayLike | None = None,
+    id: npt.ArrayLike | None = None,
+    design_weight: npt.ArrayLike | None = None,
     **options: Unpack[OmegaOptions],
 ) -> Weights:
     """Give every image one weight, with the normalizers Ω of ``solve_normalizers``.

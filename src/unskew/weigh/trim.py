@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from unskew.engine.arguments import Numbers, OneOrMore, checked
 from unskew.errors import ConfigError, ConvergenceError, DataError, wrong_option
 from unskew.records import Floats, Weights
 from unskew.records.clustered_mean import effective_size
@@ -76,10 +77,11 @@ class Trimming:
         return self.weight * self.weight.size
 
 
+@checked
 def trim_weights(
-    weights: Weights | npt.ArrayLike,
+    weights: Weights | Numbers,
     *,
-    at: float | str | None = None,
+    at: OneOrMore | str | None = None,
     quantile: float | None = None,
     means: Mapping[str, Any] | None = None,
 ) -> Trimming:

@@ -10,7 +10,6 @@ objective at the solution, and H⁻ the generalized inverse of H with H⁻λ = 0
 from __future__ import annotations
 
 import math
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +17,7 @@ import numpy.typing as npt
 import scipy.sparse
 import scipy.special
 
-from unskew.errors import UnskewWarning
+from unskew.errors import warn_caller
 from unskew.records import Estimate, Floats
 from unskew.weigh.bootstrap import bootstrap_fit
 from unskew.weigh.curvature import (
@@ -39,7 +38,6 @@ from unskew.weigh.sampling_units import (
     Units,
     centre_units,
     centre_within_sources,
-    check_level,
     check_order,
     check_values,
     counts_of,
@@ -96,7 +94,6 @@ def weighted_mean(weights: Weights, values: npt.ArrayLike, level: float = 0.95) 
     """
     check_order(values, weights)
     value_n = check_values(values, weights.weight.size)
-    check_level(level)
     if weights.estimation is not None and not weights.estimation.omega_is_known:
         estimate = _mean_of_fit(weights.estimation, value_n, level)
     else:
@@ -119,12 +116,10 @@ def _mean_of_fit(estimation: Estimation, value_n: Floats, level: float) -> Estim
         return estimate
     plain = estimated_mean(unpenalised, value_r, level, empty_mean_c)
     if abs(estimate.value - plain.value) > plain.stderr:
-        warnings.warn(
+        warn_caller(
             f"the ridge moves this mean from {plain.value:.4g} ± {plain.stderr:.2g} to "
             f"{estimate.value:.4g}: the penalty decides, not the images. The interval covers both. "
-            "Lower ridge; in place of Propensity, which has one, use Tilt.",
-            UnskewWarning,
-            stacklevel=4,
+            "Lower ridge; in place of Propensity, which has one, use Tilt."
         )
     return beside_unpenalised(estimate, plain)
 

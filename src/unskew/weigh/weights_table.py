@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unskew.engine.arguments import checked
 from unskew.errors import DataError, first_few
 from unskew.files.atomic import written_whole
 from unskew.files.reading import damage_named, read_arrow
@@ -53,6 +54,7 @@ def write_weights(weights: Weights, path: str | PathLike[str]) -> None:
     _write(frame, path)
 
 
+@checked
 def write_weights_table(pool: Pool, frame: pd.DataFrame, path: str | PathLike[str]) -> None:
     """Write weights.parquet for a pool, atomically, one row for each image.
 
@@ -105,6 +107,7 @@ def join_weights(pool: Pool, frame: pd.DataFrame) -> pd.DataFrame:
     return roles.assign(**{name: frame[name].to_numpy(dtype=np.float64)[at_n] for name in _WEIGHTS})
 
 
+@checked
 def read_weights_table(path: str | PathLike[str]) -> pd.DataFrame:
     """Read weights.parquet; lists of labels are lists again.
 

@@ -5,7 +5,6 @@ Boxes and width are estimated by maximum likelihood.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
@@ -28,7 +27,8 @@ from unskew.bias.soft_box.fit import (
     soft_box_jacobian,
     widen_soft_boxes,
 )
-from unskew.errors import ConfigError, UnskewWarning, first_few
+from unskew.engine.arguments import checked
+from unskew.errors import ConfigError, first_few, warn_caller
 from unskew.records import Floats
 from unskew.records.target import THE_TARGET
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@checked
 @dataclass(frozen=True)
 class SoftBox(Bias):
     """ω_k(z) = max(0, 1 − ‖x − projection of x on box k‖₁/γ), x the features of z.
@@ -190,7 +191,7 @@ def _useless_features(
             )
         else:
             continue
-        warnings.warn(f"{notes[-1]}.", UnskewWarning, stacklevel=5)
+        warn_caller(f"{notes[-1]}.")
     return tuple(notes)
 
 

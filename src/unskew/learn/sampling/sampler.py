@@ -15,6 +15,7 @@ import numpy as np
 import torch.distributed
 from torch.utils.data.distributed import DistributedSampler
 
+from unskew.engine.arguments import Count, CountOrZero, Seed, checked
 from unskew.errors import ConfigError, DataError
 from unskew.learn.sampling.sampling_schemes import Scheme, plan_draws
 from unskew.learn.weights_by_id import align_by_id
@@ -26,6 +27,7 @@ _PIECE = 2**16
 _ACCELERATE_READERS = {"BatchSamplerShard", "DataLoaderShard", "DataLoaderDispatcher"}
 
 
+@checked
 class WeightedSampler(DistributedSampler[int]):
     """Draws images in proportion to their weights, one draw per epoch for all processes together.
 
@@ -74,12 +76,12 @@ class WeightedSampler(DistributedSampler[int]):
         weights: Any,
         ids: Iterable[Hashable] | None = None,
         *,
-        size: int | None = None,
+        size: Count | None = None,
         scheme: Scheme = "systematic",
         replacement: bool = True,
-        seed: int = 0,
-        num_replicas: int | None = None,
-        rank: int | None = None,
+        seed: Seed = 0,
+        num_replicas: Count | None = None,
+        rank: CountOrZero | None = None,
         allow_extra: bool = False,
     ) -> None:
         # The base class is not initialised: it would ask torch.distributed, which may not have
@@ -161,14 +163,14 @@ class WeightedSampler(DistributedSampler[int]):
         if self._reading is reading:
             self._start(epoch + 1)
 
-    def draw_epoch(self, epoch: int) -> Ints:
+    def draw_epoch(self, epoch: CountOrZero) -> Ints:
         """Return the (size,) global draw of an epoch: rows of the dataset.
 
         The processes take them by turns, in this order.
         """
         return self._plan.draw(np.random.default_rng([self.seed, epoch]))
 
-    def set_epoch(self, epoch: int) -> None:
+    def set_epoch(self, epoch: CountOrZero) -> None:
         """Set the epoch that the next iteration draws.
 
         A caller that counts from 0 again after `load_state_dict`, as Fabric's loaders do, goes on
@@ -183,7 +185,7 @@ class WeightedSampler(DistributedSampler[int]):
             self._start(epoch)
 
     def state_dict(
-        self, *, epoch: int | None = None, consumed: int | None = None
+        self, *, epoch: CountOrZero | None = None, consumed: CountOrZero | None = None
     ) -> dict[str, Any]:
         """Return the position in the epoch, the same in every process.
 
