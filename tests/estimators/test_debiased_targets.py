@@ -286,6 +286,7 @@ def _hits(
                 Pool.from_arrays(["t"] * n, label=(rng.random(n) < 0.8).astype(int))
             )
         model.estimator_, model.logit_shift_, model.logit_scale_ = Threshold().fit(X, y), None, 1.0
+        model.trials_ = ()
         given = {"group": np.arange(len(y)) // 3} if group else {}
         estimate = model.target_score(X, y, source=source, scoring=scoring, cv=None, **given)
         hits += estimate.interval[0] <= truth <= estimate.interval[1]

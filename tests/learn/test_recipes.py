@@ -17,10 +17,15 @@ def test_only_logit_adjustment_moves_logits_after_training() -> None:
     assert after_training(Recipe("posthoc", OFFSET)) == {
         "scale": 1.0,
         "bias": [-0.5, 0.5, -np.inf],
+        "factor": None,
     }
     assert after_training(Recipe("loss", OFFSET[:2])) is None
     # A class that the target does not have is never predicted.
-    assert after_training(Recipe("deferred", OFFSET)) == {"scale": 1.0, "bias": [0, 0, -np.inf]}
+    assert after_training(Recipe("deferred", OFFSET)) == {
+        "scale": 1.0,
+        "bias": [0, 0, -np.inf],
+        "factor": None,
+    }
 
 
 def test_classes_get_their_target_shares() -> None:

@@ -153,7 +153,7 @@ class MeasuredRates:
             self.figure(float(value), axis_j, level)
             for value, axis_j in zip(self.value, axis_jj, strict=True)
         ]
-        if fmr is None:
+        if not fmr:  # at a rate of 0 the threshold is above every score, and moves nothing
             return figures
         ends = self._threshold_interval(cells[0], fmr, level)
         end_2j = np.array([rates_at(cells, np.full((len(cells), 2), end)) for end in ends])

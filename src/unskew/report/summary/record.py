@@ -37,8 +37,7 @@ class VerdictPanel:
     sentences : why, with the numbers.
     next_steps : what to do now, most useful first.
     population : which population the result is about.
-    figures : a few key numbers, as (name, text), e.g. ("Effective sample size", "1,204 of 5,000
-        images").
+    figures : a few key numbers, as (name, text): ("Effective sample size", "1,204 of 5,000").
     """
 
     level: Literal["ok", "weak", "no"]
