@@ -123,6 +123,9 @@ def main(folder: Path, kind: str) -> None:
         "evaluated": trainer.evaluate()["eval_loss"],
     }
     (folder / f"{settings.process_index}.json").write_text(json.dumps(record), encoding="utf-8")
+    if torch.distributed.is_initialized():
+        # Threads of a group that is left open abort the process now and then, after its work.
+        torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
