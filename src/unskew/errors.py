@@ -186,7 +186,7 @@ def refused_option(
 ) -> E:
     """Return the error of an option ``name`` that breaks ``rule``; see `wrong_option`."""
     is_plain = isinstance(value, str | int | float | list | tuple | Mapping | np.generic | None)
-    facts = {"option": name, "value": value if is_plain else _shown(value)}
+    facts = {"option": name, "value": value if is_plain else _shown(value).removeprefix("a ")}
     if limit is not None:
         facts["limit"] = limit
     if allowed is not None:

@@ -135,6 +135,6 @@ def test_fit_takes_a_pool_and_a_target() -> None:
     for model in (Tilt(["x"], reference="a"), Product(Box(["x"]))):
         with refused(DataError, option="pool", value="DataFrame"):
             model.fit(pool.frame)
-        with refused(ConfigError, option="target", value="{'label': 1}"):
+        with refused(ConfigError, option="target", value={"label": 1}):
             model.fit(pool, {"label": 1})
     assert Tilt(["x"]).fit(pool, Target.source("a")).names == pool.names

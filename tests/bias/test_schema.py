@@ -108,7 +108,7 @@ def test_the_three_configurations(text, expected):
         ),
         (
             {"family": "strata", "by": ["x"], "bins": [0, 1]},
-            r"such as \{'x': \[0, 40, 60, 75\]\}",
+            "a mapping of attributes to edges",
             {"option": "bins", "value": [0, 1]},
         ),
         (
@@ -121,7 +121,7 @@ def test_the_three_configurations(text, expected):
             "list of numbers",
             {"option": "bins", "column": "x", "value": ["low", "high"]},
         ),
-        ({"family": "strata", "by": 3}, "attribute", {"option": "by", "value": 3}),
+        ({"family": "strata", "by": 3}, "a text", {"option": "by", "value": 3}),
         (
             {"family": "soft_box", "features": ["x"], "standardise": "yes"},
             "true or false",
@@ -164,8 +164,8 @@ def test_the_three_configurations(text, expected):
         ),
         (
             {"family": "subpopulation", "queries": ["all"]},
-            "source: query",
-            {"option": "queries", "value": "['all']"},
+            "a mapping",
+            {"option": "queries", "value": ["all"]},
         ),
         (
             {"family": "product", "factors": []},

@@ -92,7 +92,7 @@ class TestArguments:
             unskew.choose_bias(pool, [])
         with refused(ConfigError, option="candidates"):
             unskew.choose_bias(pool, Tilt(["x"]))
-        with refused(ConfigError, option="candidates", value="'tilt'"):
+        with refused(ConfigError, option="candidates", value=["tilt"]):
             unskew.choose_bias(pool, ["tilt"])
         with refused(ConfigError, option="folds", value=1):
             unskew.choose_bias(pool, [Tilt(["x"])], folds=1)

@@ -79,12 +79,12 @@ def test_arguments_of_the_wrong_kind():
     with refused(ConfigError, option="method", value="sdg"):
         debias(pool, Tilt(["x"], reference="a"), method="sdg")
     with pytest.raises(
-        DataError, match=r"Tilt\.fit takes a Pool; got DataFrame\. Make one with Pool\.from_frame"
+        DataError, match=r"pool is a Pool; got a DataFrame\. Make one with Pool\.from_frame"
     ):
         Tilt(["x"], reference="a").fit(pool.frame)
-    with pytest.raises(ConfigError, match=r"target is an unskew\.Target"):
+    with pytest.raises(ConfigError, match="target is a Target"):
         Tilt(["x"], reference="a").fit(pool, "a")
-    with pytest.raises(DataError, match=r"a Pool or a DataFrame.*got ndarray"):
+    with pytest.raises(DataError, match=r"a Pool, or a DataFrame.*got a ndarray"):
         Tilt(["x"], reference="a").fit(pool).omega(np.ones((3, 1)))
     with refused(ConfigError, option="max_uncovered", value=0):
         debias(pool, Strata("label"), MARGIN, max_uncovered=0)

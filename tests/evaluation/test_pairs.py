@@ -243,7 +243,7 @@ def test_options_are_checked() -> None:
         ({"within": "one"}, "within"),
         ({"genuine_by": "pair"}, "genuine_by"),
         ({"fmr": (0.0,)}, "fmr"),
-        ({"thresholds": (np.nan,)}, "threshold"),
+        ({"thresholds": (np.nan,)}, "thresholds"),
         ({"level": 1.0}, "level"),
     ):
         with refused(ConfigError, option=name):

@@ -14,7 +14,7 @@ import pandas as pd
 
 import unskew
 from unskew import Pool, Target, bias, learn, represent, scenarios
-from unskew.learn import Recipe, TrainSettings, WeightedSampler
+from unskew.learn import Recipe, TrainSettings, WeightedDataset, WeightedSampler
 
 Call = tuple[Callable[..., Any], dict[str, Any]]
 N = 48
@@ -341,6 +341,18 @@ def public_calls(world: World) -> dict[str, Call]:
         "learn.WayChoice.from_dict": (
             learn.WayChoice.from_dict,
             {"values": learn.WayChoice("weights", 0.1, "why").to_dict()},
+        ),
+        "learn.WeightedDataset": (
+            WeightedDataset,
+            {"dataset": range(N), "weights": ONES},
+        ),
+        "learn.WeightedDataset.draw_epoch": (
+            WeightedDataset(range(N), ONES).draw_epoch,
+            {"epoch": 0},
+        ),
+        "learn.WeightedDataset.set_epoch": (
+            WeightedDataset(range(N), ONES).set_epoch,
+            {"epoch": 0},
         ),
         "learn.WeightedSampler": (WeightedSampler, {"weights": ONES}),
         "learn.WeightedSampler.draw_epoch": (sampler.draw_epoch, {"epoch": 0}),

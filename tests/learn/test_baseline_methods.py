@@ -223,7 +223,7 @@ def test_baselines_of_networks_have_the_offset_of_logit_adjustment() -> None:
         assert baseline.weight == pytest.approx(adjusted.weight)
         assert "target shares" in baseline.sentences[0]
         with refused(ConfigError, option="form", value=baseline.form):
-            baseline.fit(None, None, None)
+            baseline.fit(None, np.zeros((2, 1)), np.arange(2))
         assert (baseline.logit_factor is None) == (name != "vs_loss")
     # (n_y/n_max)^γ towards equal shares, as Kini et al. have it.
     equal = make_baseline("vs_loss", pool, tau=0.5, gamma=0.2)

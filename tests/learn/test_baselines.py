@@ -50,7 +50,7 @@ UNIFORM, DAY = Target.uniform("label"), Target.source("day")
     [
         ("nave", None, {}, ConfigError, {"value": "nave", "allowed": list(BASELINES)}),
         ("naive", None, {"seed": 1}, ConfigError, {"option": "seed", "allowed": []}),
-        ("naive", {"label": TARGET}, {}, ConfigError, {"option": "target", "value": "dict"}),
+        ("naive", {"label": TARGET}, {}, ConfigError, {"option": "target"}),
         ("one_source", UNIFORM, {"source": "dya"}, DataError, {"source": "dya"}),
         ("one_source", None, {}, ConfigError, {"option": "target"}),
         ("subsample", None, {"by": "lable"}, DataError, {"option": "by", "column": "lable"}),

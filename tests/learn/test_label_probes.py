@@ -38,7 +38,7 @@ def test_each_label_is_scikit_learns_weighted_logistic_regression() -> None:
     X, present, weight = make_data()
     ridge = 0.03
     probes = tune_label_probes(
-        X, present, weight, "abc", taus=(0.0,), ridges=(ridge,), calibrate=False
+        X, present, weight, list("abc"), taus=(0.0,), ridges=(ridge,), calibrate=False
     )
     for m in range(3):
         fit = LogisticRegression(C=2 / (ridge * weight.sum()), tol=1e-10, max_iter=1000)
@@ -53,8 +53,8 @@ def test_weights_of_zero_remove_and_of_two_repeat() -> None:
     options: dict[str, Any] = {"taus": (0.0,), "ridges": (0.03,), "calibrate": False}
     double = np.where(np.arange(120) < 40, 2.0, np.where(np.arange(120) < 60, 0.0, 1.0))
     rows = np.r_[np.arange(40), np.arange(40), np.arange(60, 120)]
-    one = tune_label_probes(X, present, double, "abc", **options)
-    other = tune_label_probes(X[rows], present[rows], np.ones(rows.size), "abc", **options)
+    one = tune_label_probes(X, present, double, list("abc"), **options)
+    other = tune_label_probes(X[rows], present[rows], np.ones(rows.size), list("abc"), **options)
     assert one.coefficient == pytest.approx(other.coefficient, abs=1e-3)
 
 
@@ -89,9 +89,9 @@ def test_wrong_labels_are_refused() -> None:
     with refused(DataError, option="present_nm", value=[30, 3]):
         tune_label_probes(X, present, weight, ["a", "b"])
     with refused(DataError, option="present_nm"):
-        tune_label_probes(X, np.where(present, 2, 0), weight, "abc")
+        tune_label_probes(X, np.where(present, 2, 0), weight, list("abc"))
     with refused(DataError, option="weight_n"):
-        tune_label_probes(X, present, np.zeros(30), "abc")
+        tune_label_probes(X, present, np.zeros(30), list("abc"))
 
 
 def test_an_unknown_label_is_the_image_left_out_of_that_label_alone() -> None:
@@ -100,10 +100,10 @@ def test_an_unknown_label_is_the_image_left_out_of_that_label_alone() -> None:
     label[:60, 1] = np.nan
     unit = np.arange(200) // 2
     options: dict[str, Any] = {"ridges": (0.01, 0.1)}
-    probes = tune_label_probes(X, label, weight, "abc", unit_n=unit, **options)
+    probes = tune_label_probes(X, label, weight, list("abc"), unit_n=unit, **options)
     part = slice(60, 200)
     alone = tune_label_probes(
-        X[part], present[part, 1:2], weight[part], "b", unit_n=unit[part], **options
+        X[part], present[part, 1:2], weight[part], ["b"], unit_n=unit[part], **options
     )
     assert np.array_equal(probes.coefficient[:, 1], alone.coefficient[:, 0])
     # All labels together are each of them by itself.

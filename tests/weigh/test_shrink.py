@@ -371,7 +371,7 @@ def test_images_without_weight_stay_without():
 
 def test_bad_input():
     z_n, source_n, weights = tilted()
-    with refused(ConfigError, option="weights", value="ndarray"):
+    with refused(DataError, option="weights", value="ndarray"):
         shrink_weights(weights.weight, {"z": z_n})
     with refused(ConfigError, option="means"):
         shrink_weights(weights)

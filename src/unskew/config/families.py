@@ -25,6 +25,7 @@ from unskew.bias.schema import families
 from unskew.config.key_rules import Section
 from unskew.config.problems import Problem, problem_of_error, problems_of, received
 from unskew.config.toml_text import KeyPath
+from unskew.engine.arguments import LevelName
 from unskew.errors import UnskewError, did_you_mean, first_few
 from unskew.represent.base import Representation
 from unskew.represent.user_functions import REPRESENTATIONS
@@ -255,10 +256,14 @@ def type_words(kind: Any) -> str:
     """Describe a type in the words that follow "expected"."""
     origin = typing.get_origin(kind)
     inner = [part for part in typing.get_args(kind) if part is not type(None)]
+    if set(inner) == set(typing.get_args(LevelName)):  # names of sources are read as text
+        return _WORDS[str]
     if origin in (typing.Union, types.UnionType):
         return ", or ".join(dict.fromkeys(type_words(part) for part in inner))
     if origin is typing.Literal:
-        return " or ".join(f'"{value}"' for value in inner)
+        return " or ".join(
+            f'"{value}"' if isinstance(value, str) else str(value) for value in inner
+        )
     if origin is list:
         elements = {str: "names", float: "numbers"}.get(inner[0]) if len(inner) == 1 else None
         return f"a list of {elements}" if elements else "a list"

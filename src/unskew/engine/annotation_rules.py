@@ -34,6 +34,14 @@ class Limits:
             and (self.below is None or value < self.below)
         )
 
+    def broken(self, value: Any) -> float | None:
+        """Return the limit that a number breaks; None: it holds them, or is no number."""
+        if isinstance(value, bool) or not isinstance(value, Real):
+            return None
+        lows = [low for low in (self.at_least, self.above) if low is not None and value <= low]
+        highs = [high for high in (self.at_most, self.below) if high is not None and value >= high]
+        return (lows or highs or [None])[0]
+
     def __str__(self) -> str:
         bounds = {"of at least": self.at_least, "above": self.above}
         bounds |= {"at most": self.at_most, "below": self.below}
@@ -52,6 +60,7 @@ class Rule:
     words: str
     allowed: tuple[Any, ...] = ()
     is_data: bool = False
+    limits: Limits | None = None
 
 
 ANYTHING = Rule(lambda value: True, "anything")
@@ -146,6 +155,7 @@ def _limited(rule: Rule, limits: Limits) -> Rule:
             and limits.hold(value)
         ),
         words=f"{rule.words} {limits}",
+        limits=limits,
     )
 
 

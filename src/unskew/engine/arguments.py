@@ -29,6 +29,7 @@ from unskew.engine.annotation_rules import (
 )
 from unskew.errors import ConfigError, DataError, UnskewError, refused_option
 
+_MAKE_A_POOL = " Make one with Pool.from_frame(table)."
 T = TypeVar("T", bound=Callable[..., Any])
 
 # ``label_n: Annotated[Ints, ANY_RANK]``: the index letters do not bind this array.
@@ -59,7 +60,8 @@ ReducedSide = Annotated[int, Limits(at_least=2, at_most=2**16)]
 Amount = Annotated[int, Limits(at_least=1, at_most=2**63 - 1)]
 Seed = Annotated[int, Limits(at_least=0, at_most=2**63 - 1)]
 # Where numeric attributes are cut; `unskew.target.facts.check_edges` reads the edges.
-IS_BINS = Rule(lambda value: isinstance(value, Mapping), "a mapping of attributes to their edges")
+_EDGES = "a mapping of attributes to edges, such as {'age': [0, 40]}"
+IS_BINS = Rule(lambda value: isinstance(value, Mapping), _EDGES)
 Bins = Annotated[Mapping[str, Sequence[float]], IS_BINS]
 # Arrays, and what can be read as one, of numbers.
 Numbers = Annotated[npt.ArrayLike, array_like("biuf")]
@@ -184,5 +186,7 @@ class _Rules:
             name,
             value,
             kind=DataError if rule.is_data else ConfigError,
+            limit=None if rule.limits is None else rule.limits.broken(value),
             allowed=list(rule.allowed) or None,
+            hint=_MAKE_A_POOL if "a Pool" in rule.words and hasattr(value, "columns") else "",
         )

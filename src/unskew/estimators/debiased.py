@@ -301,9 +301,7 @@ class _Debiased(MetaEstimatorMixin, RecordParams, BaseEstimator):  # type: ignor
 
 
 class DebiasedClassifier(ClassifierMixin, _Debiased):  # type: ignore[misc]
-    """A classifier that learns from biased sources as if from the target.
-
-    It wraps any scikit-learn classifier, and fits it with debiasing weights.
+    """A scikit-learn classifier that learns from biased sources as if from the target.
 
     ``fit`` makes a `Pool` of X, y and source, computes π = `unskew.debias` (pool, bias, target),
     and fits a clone of ``estimator`` with the weights π_i, which contain ``sample_weight``. Their
@@ -328,16 +326,14 @@ class DebiasedClassifier(ClassifierMixin, _Debiased):  # type: ignore[misc]
     way : "weights", "half", "logit" or "auto" (default). "auto" tries out two ways on 50% of the
         images, and compares their Brier score and accuracy on the target, estimated from the
         remaining images (groups and copies of an image on one side). Where the weights vary mostly
-        between classes, it is "half" unless "weights" are better by more than one standard error.
-        Where they vary mostly within classes, it is the square roots of the weights, unless
-        "weights", or equal weights, are better by more than that. Where the mean of the two trials
-        is better by as much than the one that is taken, as for trees, both stay in the predictions
-        (``trials_``). It also multiplies the logits by one number (``logit_scale_``) where the
-        held-out probabilities are clearly too sure or not sure enough. Where the remaining images
-        are worth fewer than 300 equally weighted ones nothing is tried: "half" or "weights". At
-        most three times the cost of one fit. An estimator without ``predict_proba``, one with a
-        threshold or balanced class weights of its own, and several columns of y allow "weights"
-        only.
+        between classes, it is "half" unless "weights" are better by more than one standard error;
+        else it is the square roots of the weights, unless "weights", or equal weights, are better
+        by more than that. Where the mean of the two trials is better by as much, as for trees,
+        both stay in the predictions (``trials_``). Logits are multiplied by one number
+        (``logit_scale_``) where held-out probabilities are clearly too sure or not sure enough.
+        Nothing is tried where the remaining images are worth fewer than 300. Three fits at most.
+        Without ``predict_proba``, with a threshold or balanced class weights of its own, or with
+        several columns of y it is "weights".
     moments : known target means, ``{column: mean}`` or ``{column: {"mean": 41.0, "sd": 12.0}}``, of
         numeric columns ("label" of a regressor among them): the weights are calibrated to them,
         moving as little as possible (`unskew.calibrate_weights`).

@@ -18,7 +18,7 @@ from unskew.learn.sklearn_fit import offset_of
 from unskew.records import Floats, Ints, Pool, Target
 
 
-def check_probe_arms(arms: Sequence[str], own: Mapping[str, npt.ArrayLike]) -> list[str]:
+def check_probe_arms(arms: str | Sequence[str], own: Mapping[str, npt.ArrayLike]) -> list[str]:
     """List naive and debiased, then the baselines that were asked for."""
     asked = [arms] if isinstance(arms, str) else list(arms)
     known = tuple(dict.fromkeys(["naive", "debiased", *BASELINES, "all"]))

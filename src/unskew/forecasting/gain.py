@@ -17,11 +17,7 @@ from unskew.debiasing.pool_weights import debias
 from unskew.engine.arguments import Folds, NotNegative, ShareAboveZero, checked
 from unskew.errors import DataError, first_few
 from unskew.forecasting.arms import check_probe_arms, make_arms, make_ways
-from unskew.forecasting.cross_fitting import (
-    ProbeArm,
-    curve_factor,
-    deal_halves,
-)
+from unskew.forecasting.cross_fitting import ProbeArm, curve_factor, deal_halves
 from unskew.forecasting.label_arms import train_label_arms
 from unskew.forecasting.learners import find_learner
 from unskew.forecasting.probe_data import ProbeData, fitting_scale, gather_probe_data
@@ -66,7 +62,7 @@ def forecast_gain(
     *,
     features: Any,
     learner: Any = None,
-    arms: Sequence[str] = ("naive", "debiased"),
+    arms: str | Sequence[str] = ("naive", "debiased"),
     own: Mapping[str, npt.ArrayLike] | None = None,
     options: Mapping[str, Mapping[str, Any]] | None = None,
     folds: Folds = 5,

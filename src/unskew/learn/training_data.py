@@ -1,6 +1,4 @@
-"""`TrainingData`: images or features, labels and weights, checked; batches of them on the
-device.
-"""
+"""`TrainingData`: images or features, labels and weights, checked; their batches."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ class Pool:
         label: Sized | None = None,
         *,
         images: Sized | None = None,
-        **columns: Sized,
+        **columns: Sized | None,
     ) -> Pool:
         """Make a pool of arrays, one for each column (id, group, split, design_weight among them).
 

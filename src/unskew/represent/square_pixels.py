@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from unskew.engine.arguments import Amount, Count, Jobs, Share, Side, checked
+from unskew.engine.arguments import Amount, CountOrZero, Jobs, Share, Side, checked
 from unskew.errors import wrong_option
 from unskew.records import Pool
 from unskew.represent.base import Needs, Pixels, Representation
@@ -71,7 +71,7 @@ def square_images(
     tolerance: Share = 0.01,
     max_pixels: Amount | None = MAX_PIXELS,
     progress: bool | None = None,
-    memory: Count = 1024,
+    memory: CountOrZero = 1024,
 ) -> tuple[Pool, npt.NDArray[np.uint8]]:
     """Decode all images into squares of one size.
 

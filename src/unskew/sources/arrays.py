@@ -161,7 +161,7 @@ def read_arrays(
     source: str | None = None,
     label: Any = None,
     id: str | None = None,
-    group: str | None = None,
+    group: Any = None,
     split: Any = None,
     images: bool = True,
     base: str | os.PathLike[str] = ".",

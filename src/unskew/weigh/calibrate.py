@@ -66,8 +66,8 @@ def calibrate_weights(
     weights: Weights | Numbers,
     *,
     by: Mapping[str, npt.ArrayLike] | pd.DataFrame | None = None,
-    margins: Mapping[str, Mapping[Any, float] | pd.Series[float]] | None = None,
-    means: Mapping[str, tuple[npt.ArrayLike, float]] | None = None,
+    margins: Mapping[str, Any] | None = None,
+    means: Mapping[str, Any] | None = None,
 ) -> Calibration:
     """Change the weights as little as possible so that known margins and means hold.
 

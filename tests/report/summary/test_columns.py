@@ -53,7 +53,6 @@ def test_any_type_of_column_is_shown_or_named() -> None:
         whole=pd.array(np.where(even, None, 7), dtype="Int64"),
         words=pd.array(np.where(even, None, "w"), dtype="string"),
         span=pd.to_timedelta(np.arange(n), unit="h"),
-        complex=np.arange(n) * 1j,
         raw=[b"x"] * n,
         sets=[{"p"} if each else {"p", "q"} for each in even],
         objects=pd.Series([1.5, None] * (n // 2), dtype=object),

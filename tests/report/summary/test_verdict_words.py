@@ -139,17 +139,13 @@ def test_a_rejected_model_is_weak(pool: unskew.Pool, weights: unskew.Weights) ->
             "excess": 0.2,
         },
     )
-    rejected = type(
-        "",
-        (),
-        {
-            "p_value": 0.001,
-            "features": (worst,),
-            "joint": None,
-            "notes": (),
-            "message": "no",
-            "n_replicates": 999,
-        },
+    rejected = SimpleNamespace(
+        p_value=0.001,
+        features=(worst,),
+        joint=None,
+        notes=(),
+        message="no",
+        n_replicates=999,
     )
     found = summary_of(pool, weights, fit_check=rejected)
     assert found.verdict.level == "weak"

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset
 
+from unskew.engine.arguments import Count, CountOrZero, Seed, checked
 from unskew.errors import UnskewWarning
 from unskew.learn.sampling.sampler import WeightedSampler, whole_number
 from unskew.learn.sampling.sampling_schemes import Scheme
@@ -22,6 +23,7 @@ _OWN = frozenset({"dataset", "_sampler", "_shared", "_drawn", "_is_warned"})
 _EPOCH, _READ = 0, 1
 
 
+@checked
 class WeightedDataset(Dataset[Any]):
     """A view of a dataset whose item i is the i-th draw of the epoch, by weight.
 
@@ -65,10 +67,10 @@ class WeightedDataset(Dataset[Any]):
         weights: Any,
         ids: str | Iterable[Hashable] | None = None,
         *,
-        size: int | None = None,
+        size: Count | None = None,
         scheme: Scheme = "systematic",
         replacement: bool = True,
-        seed: int = 0,
+        seed: Seed = 0,
         allow_extra: bool = False,
     ) -> None:
         weight_n = align_to_dataset(dataset, weights, ids, allow_extra=allow_extra)
@@ -99,7 +101,7 @@ class WeightedDataset(Dataset[Any]):
         """The epoch whose draw the items are."""
         return int(self._shared[_EPOCH])
 
-    def set_epoch(self, epoch: int) -> None:
+    def set_epoch(self, epoch: CountOrZero) -> None:
         """Make the items the draw of another epoch, here and in the workers that read this view.
 
         Call it before the loader of the epoch is iterated: workers read ahead.
@@ -108,7 +110,7 @@ class WeightedDataset(Dataset[Any]):
         if callable(forward := getattr(self.dataset, "set_epoch", None)):
             forward(epoch)
 
-    def draw_epoch(self, epoch: int) -> Ints:
+    def draw_epoch(self, epoch: CountOrZero) -> Ints:
         """Return the (size,) draw of an epoch: rows of the dataset, in the order of the items."""
         return self._sampler.draw_epoch(epoch)
 
