@@ -62,13 +62,17 @@ TAKES_ANYTHING = {
     *(("Pool", "set_aside"), ("Pool.from_arrays", "images")),
     *(("evaluate_pairs", "attributes"), ("evaluate_predictions", "attributes")),
     *(("learn.LabelProbes.predict_table", "ids"), ("learn.update_batch_norm", "batches")),
+    *(("learn.WeightedDataset", "dataset"), ("Pool.from_arrays", "label")),
 }
+# Tables of which some columns are read; others may hold anything.
+READS_SOME_COLUMNS = ("Target.", "Weights.weigh", "bias.FittedBias.")
 # What scikit-learn refuses, in its own words.
 _ESTIMATORS = ("DebiasedClassifier", "DebiasedRegressor")
 OF_SCIKIT_LEARN = {
     *(("learn.AdjustedClassifier." + name, "X") for name in ("decision_function", "predict")),
     *(("learn.AdjustedClassifier." + name, "X") for name in ("predict_proba", "score")),
     *(("learn.AdjustedClassifier.predict_log_proba", "X"), ("learn.Baseline.fit", "X")),
+    ("learn.Baseline.fit", "y"),
     *(("learn.AdjustedClassifier.score", name) for name in ("y", "sample_weight")),
     *(
         (f"{name}.{call}", of)
@@ -119,7 +123,7 @@ def _outcome(call: Callable[[], object]) -> str:
 
 def _is_wrong(name: str, parameter: str, value: str, default: Any) -> bool:
     """Tell whether this value must be refused, from the default of the argument."""
-    is_unused = name.startswith("Target.") and value == "complex column"
+    is_unused = name.startswith(READS_SOME_COLUMNS) and value == "complex column"
     if (name, parameter) in TAKES_ANYTHING or is_unused:
         return False
     if isinstance(default, bool):

@@ -107,7 +107,7 @@ def test_an_unknown_label_is_the_image_left_out_of_that_label_alone() -> None:
     )
     assert np.array_equal(probes.coefficient[:, 1], alone.coefficient[:, 0])
     # All labels together are each of them by itself.
-    others = tune_label_probes(X, present[:, [0, 2]], weight, "ac", unit_n=unit, **options)
+    others = tune_label_probes(X, present[:, [0, 2]], weight, ["a", "c"], unit_n=unit, **options)
     assert np.array_equal(probes.scores(X)[:, [0, 2]], others.scores(X))
     assert probes.choice.labels["b"].to_dict() == alone.choice.labels["b"].to_dict()
     assert WayChoice.from_dict(probes.choice.to_dict()) == probes.choice

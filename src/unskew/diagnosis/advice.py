@@ -219,7 +219,8 @@ def _outcomes(
     """Return values and standard errors of the outcomes that have a finite one above 0."""
     listed = find_outcomes(weighed, outcomes)
     if outcomes is not None and not listed.values:
-        raise ConfigError(" ".join(listed.notes), option="outcomes", value=list(outcomes))
+        why = " ".join(listed.notes) or "outcomes names no column; leave it out for all of them."
+        raise ConfigError(why, option="outcomes", value=list(outcomes))
     values, error_of = {}, {}
     for name, value_n in listed.values.items():
         error = known.get(name)

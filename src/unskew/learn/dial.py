@@ -84,6 +84,14 @@ def turn_dial(
     """
     if not np.isfinite(weight_n).all():
         raise DataError("weights are finite numbers, one for each image.", option="weight_n")
+    is_read = label_n.dtype.kind in ("biu" if label_n.ndim == 1 else "biuf")
+    if label_n.ndim not in (1, 2) or len(label_n) != weight_n.size or not is_read:
+        raise DataError(
+            f"label_n holds a class, or the labels 0 and 1, of each of {weight_n.size} images; got "
+            f"shape {label_n.shape} of type {label_n.dtype}.",
+            option="label_n",
+            value=list(label_n.shape),
+        )
     count_n = np.ones(weight_n.size) if count_n is None else count_n
     weight_n = weight_n * (count_n[weight_n > 0].sum() / weight_n.sum())
     if label_n.ndim == 2:

@@ -236,6 +236,12 @@ def check_image_count(pool: Pool) -> None:
 def take_pool_rows(pool: Pool, rows: Any) -> Pool:
     """Return these rows of the table and their images, without the sources that have none left."""
     at = np.asarray(rows)
+    if at.ndim != 1:
+        raise DataError(
+            f"rows are positions, or a mask, in one dimension; got shape {at.shape}.",
+            option="rows",
+            value=list(at.shape),
+        )
     at = np.flatnonzero(at) if at.dtype == np.bool_ else at.astype(np.int64)
     frame = pool.frame.iloc[at].reset_index(drop=True)
     frame["source"] = frame["source"].cat.remove_unused_categories()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -129,12 +130,19 @@ def _encode(
 def read_means(means: Mapping[str, tuple[npt.ArrayLike, float]], n: int) -> list[MeanOfCells]:
     """Read the known means, with finite values of all images."""
     read = []
-    for name, (values, target) in means.items():
-        if not math.isfinite(target):
+    for name, mean in means.items():
+        if not isinstance(mean, tuple | list) or len(mean) != 2:
+            raise ConfigError(
+                f"a known mean is a pair, (values of all images, mean); {name!r} has {mean!r}.",
+                option="means",
+                column=name,
+            )
+        values, target = mean
+        if not isinstance(target, Real) or not math.isfinite(target):
             raise DataError(
                 f"the known mean of {name!r} must be finite; got {target}.",
                 column=name,
-                value=float(target),
+                value=target,
             )
         read.append(MeanOfCells(name, check_values(values, n), float(target)))
     return read

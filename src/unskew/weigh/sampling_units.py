@@ -262,7 +262,10 @@ def check_order(values: Any, weights: Weights, name: str = "values") -> None:
 
 def check_values(values: npt.ArrayLike, n: int, name: str = "values") -> Floats:
     """Return ``values`` as n finite floats; anything else is a `DataError` about ``name``."""
-    value_n = np.asarray(values)
+    try:
+        value_n = np.asarray(values)
+    except ValueError as error:  # rows of several lengths
+        raise DataError(f"{name} must be numbers, one per image: {error}") from None
     if value_n.dtype.kind not in "biuf":
         raise DataError(
             f"{name} must be numbers, one per image; got an array of type {value_n.dtype}.",
