@@ -36,11 +36,11 @@ class Limits:
 
     def broken(self, value: Any) -> float | None:
         """Return the limit that a number breaks; None: it holds them, or is no number."""
-        if isinstance(value, bool) or not isinstance(value, Real):
+        if isinstance(value, bool) or not isinstance(value, int | float):
             return None
         lows = [low for low in (self.at_least, self.above) if low is not None and value <= low]
         highs = [high for high in (self.at_most, self.below) if high is not None and value >= high]
-        return (lows or highs or [None])[0]
+        return next(iter(lows + highs), None)
 
     def __str__(self) -> str:
         bounds = {"of at least": self.at_least, "above": self.above}

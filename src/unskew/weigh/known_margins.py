@@ -127,7 +127,7 @@ def _encode(
     ], unknown
 
 
-def read_means(means: Mapping[str, tuple[npt.ArrayLike, float]], n: int) -> list[MeanOfCells]:
+def read_means(means: Mapping[str, Any], n: int) -> list[MeanOfCells]:
     """Read the known means, with finite values of all images."""
     read = []
     for name, mean in means.items():
