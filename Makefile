@@ -32,7 +32,7 @@ demo: $(BASE) ## the demo: digits from three biased cameras, from folders to a t
 	$(VENV)/bin/unskew demo
 
 test: $(READY) chromium ## the tests and doctests that take seconds
-	$(VENV)/bin/python -m pytest -m "not slow" -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -m "not slow" -n 2 --dist loadfile
 
 fuzz: $(READY) ## thousands of damaged files of every format that we read (MUTANTS=3000, SEED=0)
 	UNSKEW_MUTANTS=$(MUTANTS) UNSKEW_SEED=$(SEED) $(VENV)/bin/python -m pytest -q tests/fuzz
