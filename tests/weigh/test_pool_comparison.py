@@ -35,6 +35,7 @@ def test_known_noise_is_that_of_repeated_draws():
     )
 
 
+@pytest.mark.slow  # with known noise a quick test has the same steps
 @pytest.mark.filterwarnings("ignore::unskew.errors.WeakOverlapWarning")
 def test_estimated_noise_is_that_of_repeated_draws():
     means, noises = [], []

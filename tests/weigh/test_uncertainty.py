@@ -457,7 +457,13 @@ def coverage(n_data_sets, group_size, n_k, seed):
     return hits / n_data_sets
 
 
-@pytest.mark.parametrize(("group_size", "n_k"), [(None, (60, 100, 150)), (4, (240, 300, 360))])
+@pytest.mark.parametrize(
+    ("group_size", "n_k"),
+    [
+        (None, (60, 100, 150)),
+        pytest.param(4, (240, 300, 360), marks=pytest.mark.slow),
+    ],
+)
 def test_coverage_of_a_few_data_sets(group_size, n_k):
     # 200 data sets: the binomial sd is 1.54%. Eight numbers are tested, so four sd around 95%: all
     # pass by chance in 99.9% of the seeds.
