@@ -161,7 +161,7 @@ def test_what_is_refused():
         debias(separate, Product(Strata("label"), split), MARGIN)
 
 
-@pytest.mark.parametrize("constant", [20.0, 900.0])
+@pytest.mark.parametrize("constant", [20.0, 300.0, 900.0])
 @pytest.mark.parametrize(
     "factor",
     [

@@ -62,7 +62,7 @@ TAKES_ANYTHING = {
     *(("Pool", "set_aside"), ("Pool.from_arrays", "images")),
     *(("evaluate_pairs", "attributes"), ("evaluate_predictions", "attributes")),
     *(("learn.LabelProbes.predict_table", "ids"), ("learn.update_batch_norm", "batches")),
-    *(("learn.WeightedDataset", "dataset"), ("Pool.from_arrays", "label")),
+    ("learn.WeightedDataset", "dataset"),
 }
 # Tables of which some columns are read; others may hold anything.
 READS_SOME_COLUMNS = ("Target.", "Weights.weigh", "bias.FittedBias.")

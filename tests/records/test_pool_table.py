@@ -131,3 +131,10 @@ def test_other_input_that_cannot_work():
         Pool(scans().rename(columns={"hospital": "source"}))
     with refused(DataError, option="frame"):
         Pool([1, 2])
+
+
+@pytest.mark.parametrize("role", ["label", "group"])
+def test_a_role_is_one_column(role):
+    """A matrix became the columns label_0, label_1, …, and the pool had no label."""
+    with refused(DataError, column=role, value=[2, 3]):
+        Pool.from_arrays(["a", "b"], **{role: np.zeros((2, 3))})

@@ -132,6 +132,13 @@ def columns_from_arrays(arrays: Mapping[str, Any], n: int) -> dict[str, Any]:
             # Several labels of one image are a list, not a matrix, even where every image has the
             # same number of them.
             data[name] = pd.Series([list(value) for value in values], dtype=object)
+        elif np.ndim(values) == 2 and name in ROLES:
+            raise DataError(
+                f"{name} has one entry for each image; got shape {np.shape(values)}. Several "
+                "labels of an image are a list of them.",
+                column=name,
+                value=list(np.shape(values)),
+            )
         elif np.ndim(values) == 2:
             matrix = np.asarray(values)
             data |= {f"{name}_{d}": matrix[:, d] for d in range(matrix.shape[1])}
