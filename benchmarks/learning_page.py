@@ -278,8 +278,8 @@ def network_section(records: Mapping[Key, Record]) -> str:
         "(2021), and `logit_adjustment` shifts the logits after training; both lose here, with few "
         "epochs. Rows of `auto`, `logit` and `logit_adjustment` marked * were measured while "
         "labels were smoothed evenly, which contradicts a shift of the logits; the smoothing "
-        "follows the shift since, and they have to be measured again. `classifier_retraining` is the decoupled training of Kang "
-        "et al. (2020). That `auto` refits its last layer, and how strongly, was settled on the "
+        "follows the shift since, and they have to be measured again. `classifier_retraining` is "
+        "the decoupled training of Kang et al. (2020). That `auto` refits its last layer, and how strongly, was settled on the "
         "test images of two of these rows (long tail ρ = 100, and n_k ∝ 0.3^k, seed 0), so that "
         "their leads flatter it; the others are fresh.",
         "",
@@ -298,8 +298,8 @@ def network_section(records: Mapping[Key, Record]) -> str:
         # Records have their precision since the smoothing follows the shift.
         is_old = arm in SHIFTED and any("precision" not in record for record in own.values())
         lines.append(
-            f"| {TITLES[setting]} | {arm}{' *' if is_old else ''} | {accuracy:.1f} ({worst:.0f}) / {error:.1f} | {gain} | "
-            f"{epochs} | {seeds_text(own)} |"
+            f"| {TITLES[setting]} | {arm}{' *' if is_old else ''} | "
+            f"{accuracy:.1f} ({worst:.0f}) / {error:.1f} | {gain} | {epochs} | {seeds_text(own)} |"
         )
     return "\n".join(lines)
 
