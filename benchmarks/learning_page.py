@@ -279,8 +279,9 @@ def network_section(records: Mapping[Key, Record]) -> str:
         "epochs. Rows of `auto`, `logit` and `logit_adjustment` marked * were measured while "
         "labels were smoothed evenly, which contradicts a shift of the logits; the smoothing "
         "follows the shift since, and they have to be measured again. `classifier_retraining` is "
-        "the decoupled training of Kang et al. (2020). That `auto` refits its last layer, and how strongly, was settled on the "
-        "test images of two of these rows (long tail ρ = 100, and n_k ∝ 0.3^k, seed 0), so that "
+        "the decoupled training of Kang et al. (2020). That `auto` refits its last layer, and how "
+        "strongly, was settled on the test images of two of these rows (long tail ρ = 100, and "
+        "n_k ∝ 0.3^k, seed 0), so that "
         "their leads flatter it; the others are fresh.",
         "",
         "`python benchmarks/learning.py --data FOLDER --part network`",
