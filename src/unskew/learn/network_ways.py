@@ -119,7 +119,8 @@ def finish_network(
     way, calibration = way_of(run.tau), after_training(run.recipe)
     choice = WayChoice(way, None, f"{way}: no other way was tried.")
     if layer is not None:
-        choice = _refit(network, layer, run)
+        choice, last = _refit(network, layer, run)
+        calibration = calibration if last is None else last.to_dict()
     elif run.recipe is None and run.settings.way == "auto":
         validation = judged.get("validation")
         layer, words = _refit_all(network, run, validation)
@@ -132,8 +133,13 @@ def finish_network(
     }
 
 
-def _refit(network: Any, layer: LastLayer, run: TrainingRun) -> WayChoice:
-    """Refit the last layer: on images that the rest has not seen, or as a recipe says."""
+def _refit(
+    network: Any, layer: LastLayer, run: TrainingRun
+) -> tuple[WayChoice, LogitCalibration | None]:
+    """Refit the last layer: on images that the rest has not seen, or as a recipe says.
+
+    Return the choice, and the part of its calibration that the layer cannot take over.
+    """
     from unskew.learn.last_layer import find_last_layer, put_last_layer, scaled_before
 
     data, recipe = run.data if run.head is None else run.head, run.recipe
@@ -158,12 +164,13 @@ def _refit(network: Any, layer: LastLayer, run: TrainingRun) -> WayChoice:
     put_last_layer(network, layer, tuned.probe, mean_d, divisor_d)
     if recipe is not None:
         reason = "weights: the last layer is retrained, classes weighted to their target shares."
-        return replace(tuned.choice, reason=reason)
+        return replace(tuned.choice, reason=reason), None
     reason = (
         f"head: the last layer is refitted on {len(data):,} images that the rest has not seen, "
         f"by {tuned.choice.reason}"
     )
-    return replace(tuned.choice, way="head", reason=reason)
+    last = tuned.calibration.of_spread() if isinstance(tuned, TunedProbe) else None
+    return replace(tuned.choice, way="head", reason=reason), last
 
 
 def _refit_all(
