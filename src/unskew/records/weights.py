@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from unskew.engine.arguments import OneOrMore, OpenShare, Replicates, checked
+from unskew.engine.arguments import AnyValues, OneOrMore, OpenShare, Replicates, checked
 from unskew.errors import ConfigError, first_few, short_name
 from unskew.records.agreement import Agreement, Interval, SourceEstimate
 from unskew.records.arrays import Codes, Floats, Ints, Randomness
@@ -271,8 +271,8 @@ class Weights:
     def mean(
         self,
         values: npt.ArrayLike,
-        predicted: Any = None,
-        target_predicted: Any = None,
+        predicted: AnyValues = None,
+        target_predicted: AnyValues = None,
         *,
         level: OpenShare = 0.95,
     ) -> Estimate:
