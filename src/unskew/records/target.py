@@ -280,3 +280,8 @@ class Target:
         from unskew.target.methods import target_sentences
 
         return target_sentences(self)
+
+    def _repr_html_(self) -> str:
+        from unskew.report.notebook import target_html
+
+        return target_html(self)
