@@ -1,11 +1,13 @@
 """The command line.
 
+- ``addresses``: addresses (s3://…) among the arguments: results fetched, outputs uploaded.
 - ``advise``: the command advise.
 - ``app``: the commands, and how they are run.
 - ``demo``: the command demo, step by step.
 - ``error_messages``: errors as messages, exit codes and JSON; warnings as notes.
 - ``evaluate``: the command evaluate.
 - ``evaluation_tables``: an evaluation as tables for a terminal.
+- ``export``: the command export.
 - ``learning``: the commands that look ahead of training: forecast and rehearse.
 - ``monitor``: the command monitor.
 - ``options``: arguments and options that several commands have.

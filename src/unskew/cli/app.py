@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +11,7 @@ import typer
 
 from unskew.cli import learning as cli_learning
 from unskew.cli import simulation as cli_simulation
+from unskew.cli.addresses import local_arguments
 from unskew.cli.advise import advise_run
 from unskew.cli.error_messages import (
     DONE,
@@ -23,6 +23,7 @@ from unskew.cli.error_messages import (
     say_stopped,
 )
 from unskew.cli.evaluate import evaluate_model
+from unskew.cli.export import export_results
 from unskew.cli.monitor import watch_images
 from unskew.cli.options import (
     AllowCode,
@@ -30,7 +31,6 @@ from unskew.cli.options import (
     Configuration,
     Download,
     Jobs,
-    MostCells,
     OneTarget,
     Overwrite,
     Places,
@@ -60,17 +60,6 @@ app = typer.Typer(
 )
 
 
-class Format(StrEnum):
-    """What `unskew export` writes."""
-
-    csv = "csv"
-    jsonl = "jsonl"
-    class_weights = "class-weights"
-    hf = "hf"
-    webdataset = "webdataset"
-    mixture = "mixture"
-
-
 def run_from_shell() -> None:
     """Run the command that was typed, and turn every error into a message and an exit code."""
     for stream in (sys.stdout, sys.stderr):
@@ -85,7 +74,8 @@ def run_command(arguments: list[str], commands: typer.Typer = app) -> int:
     as_json = "--json" in arguments
     try:
         # typer turns Ctrl-C into this code, or into an Abort.
-        code = int(commands(arguments, standalone_mode=False) or DONE)
+        with local_arguments(arguments) as local:
+            code = int(commands(local, standalone_mode=False) or DONE)
         sys.stdout.flush()  # nobody may be reading any more
         return say_stopped(as_json, arguments) if code == STOPPED else code
     except SystemExit as stop:
@@ -283,47 +273,8 @@ app.command("rehearse")(cli_learning.rehearse_sources)
 app.command("forecast")(cli_learning.predict_gain)
 app.command("train")(train_network)
 app.command("evaluate")(evaluate_model)
+app.command("export")(export_results)
 app.command("monitor")(watch_images)
-
-
-@app.command()
-def export(
-    results: Results,
-    to: Annotated[Format, typer.Option("--to", help="The format.")],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", help="File or folder to write; default: next to the weights."
-        ),
-    ] = None,
-    cells: MostCells = None,
-    target: OneTarget = None,
-    overwrite: Overwrite = False,
-    force: UseAnyway = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-) -> None:
-    """Export weights: tables, class weights, image datasets, or the shares of a mixture."""
-    from unskew.cli import terminal
-    from unskew.runs.export_tables import export_run
-
-    with remarks(quiet):
-        written = export_run(
-            results,
-            to.value,
-            output,
-            overwrite=overwrite,
-            target=target,
-            force=force,
-            cells=cells,
-            progress=shows_progress(quiet, as_json),
-        )
-    if as_json:
-        print_json(
-            {"path": str(written.path), "images": written.images, "notes": list(written.notes)}
-        )
-    elif not quiet:
-        terminal.print_export(terminal.open_console(), written)
 
 
 @app.command("split")
