@@ -204,6 +204,7 @@ def test_a_training_that_does_harm_ends_where_it_started(tmp_path: Path) -> None
     assert "as it began" in harm.choice.reason
     backbone = [name for name in tensors(start) if "backbone" in name]
     assert all(torch.equal(tensors(harm)[name], tensors(start)[name]) for name in backbone)
+    assert "refitted" not in harm.choice.reason
 
 
 def test_started_as_a_probe_stopped_and_resumed_it_ends_in_the_same_bytes(

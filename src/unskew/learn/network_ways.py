@@ -124,14 +124,17 @@ def finish_network(
     network.load_state_dict(kept)
     way, calibration = way_of(run.tau), after_training(run.recipe)
     choice = WayChoice(way, None, f"{way}: no other way was tried.")
-    validation, refitted, words = judged.get("validation"), None, ""
+    validation, refitted, words, share = judged.get("validation"), None, "", 1.0
     if start is not None:
-        words = _average(network, start, kept, validation)
+        share, words = _average(network, start, kept, validation)
         choice = replace(choice, reason=f"{way}{words}; no other way was tried.")
     if run.refits and layer is not None:
-        refitted, choice = layer, _refit(network, layer, run)
+        refitted, (choice, last) = layer, _refit(network, layer, run)
+        calibration = calibration if last is None else last.to_dict()
     elif run.recipe is None and run.settings.way == "auto":
-        refitted, words = _refit_all(network, run, validation, f"half, where networks start{words}")
+        words = f"half, where networks start{words}"
+        if share > 0:
+            refitted, words = _refit_all(network, run, validation, words)
         choice, calibration = _calibrate(network, validation, run.settings.seed, words)
     has_bias = layer if refitted is None and start is not None else refitted
     return {
@@ -180,15 +183,15 @@ def _average(
     start: Mapping[str, Any],
     end: Mapping[str, Any],
     validation: DeviceRows | None,
-) -> str:
-    """Average the network between its start and its end, and say so (Wortsman et al. 2022).
+) -> tuple[float, str]:
+    """Average the network between its start and its end (Wortsman et al. 2022): (share, words).
 
     The share of the way whose log loss on the validation images is smallest, after a temperature;
     without enough of them, all of it.
     """
     begun = ", its last layer begun as a probe"
     if validation is None or _worth(validation.data) < _ENOUGH_FOR_SCALE:
-        return begun
+        return 1.0, begun
     losses = {}
     for share in _SHARES:
         network.load_state_dict(_between(start, end, share))
@@ -196,9 +199,10 @@ def _average(
     best = min(losses, key=losses.__getitem__)
     network.load_state_dict(_between(start, end, best))
     if best == 0.0:
-        return f"{begun}, and all as it began: no training was better on the validation images"
-    how = f"{100 * best:.0f} % of the way from there to the end of training" if best < 1 else ""
-    return f"{begun}{', kept ' if how else ''}{how}"
+        begun += ", and all as it began: no training was better on the validation images"
+    elif best < 1.0:
+        begun += f", kept {100 * best:.0f} % of the way from there to the end of training"
+    return best, begun
 
 
 def _between(start: Mapping[str, Any], end: Mapping[str, Any], share: float) -> dict[str, Any]:
@@ -219,8 +223,13 @@ def _scaled_loss(logit_nm: Floats, data: TrainingData) -> float:
     return float(weight_n @ held_out_losses(logit_nm, data.label, data.weight))
 
 
-def _refit(network: Any, layer: LastLayer, run: TrainingRun) -> WayChoice:
-    """Refit the last layer: on images that the rest has not seen, or as a recipe says."""
+def _refit(
+    network: Any, layer: LastLayer, run: TrainingRun
+) -> tuple[WayChoice, LogitCalibration | None]:
+    """Refit the last layer: on images that the rest has not seen, or as a recipe says.
+
+    Return the choice, and the part of its calibration that the layer cannot take over.
+    """
     from unskew.learn.last_layer import find_last_layer, put_last_layer, scaled_before
 
     data, recipe = run.data if run.head is None else run.head, run.recipe
@@ -235,12 +244,13 @@ def _refit(network: Any, layer: LastLayer, run: TrainingRun) -> WayChoice:
     put_last_layer(network, layer, tuned.probe, mean_d, divisor_d)
     if recipe is not None:
         reason = "weights: the last layer is retrained, classes weighted to their target shares."
-        return replace(tuned.choice, reason=reason)
+        return replace(tuned.choice, reason=reason), None
     reason = (
         f"head: the last layer is refitted on {len(data):,} images that the rest has not seen, "
         f"by {tuned.choice.reason}"
     )
-    return replace(tuned.choice, way="head", reason=reason)
+    last = tuned.calibration.of_spread() if isinstance(tuned, TunedProbe) else None
+    return replace(tuned.choice, way="head", reason=reason), last
 
 
 def _refit_all(
