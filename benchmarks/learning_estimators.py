@@ -2,6 +2,10 @@
 
 python benchmarks/learning_estimators.py            eight seeds, about fifteen minutes on one core
 python benchmarks/learning_estimators.py --seeds 2  quicker, and rougher
+python benchmarks/learning_estimators.py --print    the table of what was measured
+
+A line of benchmarks/results/learning-estimators.jsonl is one setting, learner and seed, with the
+commit. A run that was stopped goes on where it was; `--again` measures what other commits measured.
 
 Accuracy in points on an unbiased test sample, mean over the seeds; in brackets what the column is
 ahead of `auto` by, with its paired standard error. Then the calibration error of `auto`'s
@@ -15,15 +19,18 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from learning_results import Results, seeds_text
 from sklearn.base import BaseEstimator
 from sklearn.datasets import load_digits
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from solver_table import commit_facts
 
 import unskew
 from unskew import DebiasedClassifier, Pool, Target
@@ -34,6 +41,7 @@ from unskew.records import Floats, Ints
 
 WAYS = ("auto", "weights", "half", "logit")
 RECIPES = ("naive", "class_balanced", "logit_adjustment")
+RESULTS = Path(__file__).parent / "results" / "learning-estimators.jsonl"
 NOISE = 0.25
 DIM = 0.35
 
@@ -287,19 +295,47 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--print", action="store_true", dest="only_print")
+    parser.add_argument("--again", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    results = Results(RESULTS, ("setting", "learner", "seed"))
+    if not options.only_print:
+        measure(results, options.seeds, again=options.again)
+    print_table(results, options.seeds)
+
+
+def measure(results: Results, n_seeds: int, *, again: bool) -> None:
+    """Add a line for each setting, learner and seed that has none (``again``: of this commit)."""
+    commit = commit_facts()
+    for setting, draw in SETTINGS.items():
+        for seed in range(n_seeds):
+            problem = None
+            for name, learner in learners(seed).items():
+                record = results.read().get((setting, name, seed))
+                if record is not None and (not again or record["commit"] == commit):
+                    continue
+                problem = problem or draw(seed)
+                facts = {"setting": setting, "learner": name, "seed": seed, "commit": commit}
+                results.add(facts | asdict(compare(problem, learner, seed)))
+
+
+def print_table(results: Results, n_seeds: int) -> None:
+    records = [record for record in results.read().values() if record["seed"] < n_seeds]
+    commits = ", ".join(sorted({record["commit"] for record in records}))
+    print(f"Seeds {seeds_text(record['seed'] for record in records)}, commit {commits}\n")
     columns = [*WAYS, *RECIPES, "auto chose", "within", "calibration error", "fits"]
     print(f"| setting | learner | {' | '.join(columns)} |")
-    print("|---" * (len(columns) + 2) + "|", flush=True)
-    for setting, draw in SETTINGS.items():
-        problems = [draw(seed) for seed in range(options.seeds)]
+    print("|---" * (len(columns) + 2) + "|")
+    for setting in SETTINGS:
         for name in learners(0):
+            own = [one for one in records if (one["setting"], one["learner"]) == (setting, name)]
             outcomes = [
-                compare(problem, learners(seed)[name], seed)
-                for seed, problem in enumerate(problems)
+                Outcome(one["accuracy"], tuple(one["calibration"]), one["fits"], one["chosen"])
+                for one in own
             ]
-            print(f"| {setting} | {name} | {row(outcomes)} |", flush=True)
+            if len(outcomes) > 1:
+                print(f"| {setting} | {name} | {row(outcomes)} |")
 
 
 def row(outcomes: list[Outcome]) -> str:
