@@ -5,7 +5,8 @@ python benchmarks/learning_estimators.py --seeds 2  quicker, and rougher
 python benchmarks/learning_estimators.py --print    the table of what was measured
 
 A line of benchmarks/results/learning-estimators.jsonl is one setting, learner and seed, with the
-commit. A run that was stopped goes on where it was; `--again` measures what other commits measured.
+commit. A run that was stopped goes on where it was. `--again` measures `auto` and `weights` again
+where another commit did, and keeps the other columns with that commit (`others`).
 
 Accuracy in points on an unbiased test sample, mean over the seeds; in brackets what the column is
 ahead of `auto` by, with its paired standard error. Then the calibration error of `auto`'s
@@ -16,6 +17,7 @@ in the way "weights", where such a fit takes long enough to be timed beside the 
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 import warnings
 from collections.abc import Callable
@@ -241,30 +243,34 @@ class Outcome:
     chosen: str
 
 
-def compare(problem: Problem, learner: BaseEstimator, seed: int) -> Outcome:
-    """Fit every way and every recipe."""
-    hits, errors, seconds, chosen = (
-        [],
-        [],
-        [_fit(problem, DummyClassifier(), "weights", seed)[1]],
-        "",
-    )
-    for way in WAYS:
+def compare(
+    problem: Problem, learner: BaseEstimator, seed: int, others: list[float] | None = None
+) -> Outcome:
+    """Fit every way and every recipe; those after "weights" not where ``others`` are known."""
+    hits, errors, chosen = [], [], ""
+    seconds = [_fit(problem, DummyClassifier(), "weights", seed)[1]]
+    for way in WAYS[: None if others is None else 2]:
         model, second = _fit(problem, learner, way, seed)
         chosen = chosen or _named(model.way_)
         seconds.append(second)
-        hits.append(model.score(problem.X_test, problem.y_test))
+        hits.append(100.0 * model.score(problem.X_test, problem.y_test))
         errors.append(calibration_error(model, problem))
+    # Weighing, which is in all of them, is no part of a fit.
+    of_auto, of_weights = seconds[1] - seconds[0], seconds[2] - seconds[0]
+    fits = of_auto / of_weights if of_weights > max(0.02, 0.1 * seconds[0]) else None
+    hits += _recipes(problem, learner) if others is None else others
+    return Outcome(hits, (errors[0], errors[1]), fits, chosen)
+
+
+def _recipes(problem: Problem, learner: BaseEstimator) -> list[float]:
     pool = Pool.from_arrays(problem.source.astype(str), label=problem.y)
+    hits = []
     for name in RECIPES:
         # Without known shares, logit adjustment assumes equal ones, as is usual.
         target = problem.shares if name == "logit_adjustment" else None
         recipe = make_baseline(name, pool, target).fit(learner, problem.X, problem.y)
-        hits.append(recipe.score(problem.X_test, problem.y_test))
-    # Weighing, which is in all of them, is no part of a fit.
-    of_auto, of_weights = seconds[1] - seconds[0], seconds[2] - seconds[0]
-    fits = of_auto / of_weights if of_weights > max(0.02, 0.1 * seconds[0]) else None
-    return Outcome([100.0 * hit for hit in hits], (errors[0], errors[1]), fits, chosen)
+        hits.append(100.0 * recipe.score(problem.X_test, problem.y_test))
+    return hits
 
 
 def _fit(
@@ -308,34 +314,38 @@ def main() -> None:
 def measure(results: Results, n_seeds: int, *, again: bool) -> None:
     """Add a line for each setting, learner and seed that has none (``again``: of this commit)."""
     commit = commit_facts()
-    for setting, draw in SETTINGS.items():
-        for seed in range(n_seeds):
-            problem = None
-            for name, learner in learners(seed).items():
-                record = results.read().get((setting, name, seed))
-                if record is not None and (not again or record["commit"] == commit):
-                    continue
-                problem = problem or draw(seed)
-                facts = {"setting": setting, "learner": name, "seed": seed, "commit": commit}
-                results.add(facts | asdict(compare(problem, learner, seed)))
+    for seed, setting in itertools.product(range(n_seeds), SETTINGS):
+        problem = None
+        for name, learner in learners(seed).items():
+            known = results.read().get((setting, name, seed))
+            if known is not None and (not again or known["commit"] == commit):
+                continue
+            problem = problem or SETTINGS[setting](seed)
+            others = None if known is None else known["accuracy"][2:]
+            facts = {"setting": setting, "learner": name, "seed": seed, "commit": commit}
+            facts["others"] = commit if known is None else known.get("others", known["commit"])
+            results.add(facts | asdict(compare(problem, learner, seed, others)))
 
 
 def print_table(results: Results, n_seeds: int) -> None:
     records = [record for record in results.read().values() if record["seed"] < n_seeds]
-    commits = ", ".join(sorted({record["commit"] for record in records}))
-    print(f"Seeds {seeds_text(record['seed'] for record in records)}, commit {commits}\n")
+    commits, others = (
+        ", ".join(sorted({record.get(key, record["commit"]) for record in records}))
+        for key in ("commit", "others")
+    )
+    seeds = seeds_text(record["seed"] for record in records)
+    print(f"Seeds {seeds}; `auto` and `weights` at commit {commits}, other columns {others}\n")
     columns = [*WAYS, *RECIPES, "auto chose", "within", "calibration error", "fits"]
     print(f"| setting | learner | {' | '.join(columns)} |")
     print("|---" * (len(columns) + 2) + "|")
-    for setting in SETTINGS:
-        for name in learners(0):
-            own = [one for one in records if (one["setting"], one["learner"]) == (setting, name)]
-            outcomes = [
-                Outcome(one["accuracy"], tuple(one["calibration"]), one["fits"], one["chosen"])
-                for one in own
-            ]
-            if len(outcomes) > 1:
-                print(f"| {setting} | {name} | {row(outcomes)} |")
+    for setting, name in itertools.product(SETTINGS, learners(0)):
+        outcomes = [
+            Outcome(one["accuracy"], tuple(one["calibration"]), one["fits"], one["chosen"])
+            for one in records
+            if (one["setting"], one["learner"]) == (setting, name)
+        ]
+        if len(outcomes) > 1:
+            print(f"| {setting} | {name} | {row(outcomes)} |")
 
 
 def row(outcomes: list[Outcome]) -> str:
