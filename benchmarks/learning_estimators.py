@@ -338,6 +338,7 @@ def print_table(results: Results, n_seeds: int) -> None:
     columns = [*WAYS, *RECIPES, "auto chose", "within", "calibration error", "fits"]
     print(f"| setting | learner | {' | '.join(columns)} |")
     print("|---" * (len(columns) + 2) + "|")
+    behind = {}
     for setting, name in itertools.product(SETTINGS, learners(0)):
         outcomes = [
             Outcome(one["accuracy"], tuple(one["calibration"]), one["fits"], one["chosen"])
@@ -346,6 +347,32 @@ def print_table(results: Results, n_seeds: int) -> None:
         ]
         if len(outcomes) > 1:
             print(f"| {setting} | {name} | {row(outcomes)} |")
+            behind[f"{setting}, {name}"] = behind_best(outcomes)
+    within = sum(gap <= stderr for gap, stderr in behind.values())
+    largest = sorted(behind, key=lambda key: -behind[key][0])[:4]
+    print(
+        f"\nWithin one standard error of the best: {within} of {len(behind)} rows. Behind it by",
+        end="",
+    )
+    print(
+        " " + "; ".join(f"{behind[key][0]:.2f} ± {behind[key][1]:.2f} ({key})" for key in largest)
+    )
+    print(f"Mean over the rows, of `auto` less each other column: {ahead_of_each(records)}")
+
+
+def ahead_of_each(records: list[dict[str, Any]]) -> str:
+    score_rc = np.array([record["accuracy"] for record in records])
+    mean_c = (score_rc[:, :1] - score_rc).mean(axis=0)
+    names = [*WAYS, *RECIPES]
+    return ", ".join(f"{n} {m:+.2f}" for n, m in zip(names[1:], mean_c[1:], strict=True))
+
+
+def behind_best(outcomes: list[Outcome]) -> tuple[float, float]:
+    """Return how far `auto` is from the best column, 0 where it is that, and its paired error."""
+    score_sc = np.array([outcome.accuracy for outcome in outcomes])
+    best = int(score_sc.mean(axis=0).argmax())
+    ahead_s = score_sc[:, best] - score_sc[:, 0]
+    return float(ahead_s.mean()), float(ahead_s.std(ddof=1) / np.sqrt(ahead_s.size))
 
 
 def row(outcomes: list[Outcome]) -> str:
@@ -360,8 +387,8 @@ def row(outcomes: list[Outcome]) -> str:
     ]
     chosen = [outcome.chosen for outcome in outcomes]
     ways = ", ".join(f"{way} {chosen.count(way)}×" for way in sorted(set(chosen)))
-    best = int(mean_c.argmax())
-    within = "yes" if ahead_c[best] <= stderr_c[best] else "no"
+    gap, stderr = behind_best(outcomes)
+    within = "yes" if gap <= stderr else "no"
     own, other = np.mean([outcome.calibration for outcome in outcomes], axis=0)
     cost = [outcome.fits for outcome in outcomes if outcome.fits is not None]
     fits = f"{np.median(cost):.1f}" if cost else "—"
