@@ -12,6 +12,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -209,9 +210,11 @@ def test_trials_of_trees_are_averaged_in() -> None:
     expected /= expected.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-9)
     np.testing.assert_array_equal(model.predict(X), expected.argmax(axis=1))
-    # A model that is its coefficients predicts alone, also inside a pipeline or a search.
+    # A model that is its coefficients predicts alone, also inside a pipeline or a search; and one
+    # that predicts the same at both ends.
     for inner in (
         None,
+        GaussianNB(),
         make_pipeline(StandardScaler(), LogisticRegression()),
         GridSearchCV(LogisticRegression(), {"C": [1.0]}, cv=2),
     ):

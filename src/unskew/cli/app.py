@@ -13,6 +13,8 @@ from unskew.cli import learning as cli_learning
 from unskew.cli import simulation as cli_simulation
 from unskew.cli.addresses import local_arguments
 from unskew.cli.advise import advise_run
+from unskew.cli.choose import choose_model
+from unskew.cli.compare import compare_results
 from unskew.cli.error_messages import (
     DONE,
     NOT_IDENTIFIABLE,
@@ -24,10 +26,12 @@ from unskew.cli.error_messages import (
 )
 from unskew.cli.evaluate import evaluate_model
 from unskew.cli.export import export_results
+from unskew.cli.markdown import summary_markdown
 from unskew.cli.monitor import watch_images
 from unskew.cli.options import (
     AllowCode,
     AsJson,
+    AsMarkdown,
     Configuration,
     Download,
     Jobs,
@@ -38,6 +42,7 @@ from unskew.cli.options import (
     Results,
     Seed,
     UseAnyway,
+    check_one_form,
     shows_progress,
     summary_of_refusal,
     written_command,
@@ -174,6 +179,7 @@ def check(
     configuration: Configuration,
     target: OneTarget = None,
     as_json: AsJson = False,
+    as_markdown: AsMarkdown = False,
     quiet: Quiet = False,
     seed: Seed = None,
     allow_code: AllowCode = None,
@@ -189,6 +195,7 @@ def check(
     from unskew.runs.output import verdict_record
     from unskew.runs.pipeline import run
 
+    check_one_form(as_json, as_markdown)
     with remarks(quiet):
         config = load_config(
             configuration,
@@ -199,11 +206,14 @@ def check(
             allow_code=allow_code or (),
         )
         try:
-            summary, code = run(config, progress=shows_progress(quiet, as_json)).summary, DONE
+            bar = shows_progress(quiet, as_json or as_markdown)
+            summary, code = run(config, progress=bar).summary, DONE
         except (OverlapError, CoverageError) as error:
             summary, code = summary_of_refusal(error), NOT_IDENTIFIABLE
     if as_json:
         print_json(verdict_record(summary))
+    elif as_markdown:
+        typer.echo(summary_markdown(summary))
     elif not quiet:
         terminal.print_check(terminal.open_console(), summary)
     return code
@@ -227,6 +237,7 @@ def give_weights(
         ),
     ] = None,
     as_json: AsJson = False,
+    as_markdown: AsMarkdown = False,
     quiet: Quiet = False,
     seed: Seed = None,
     allow_code: AllowCode = None,
@@ -245,7 +256,8 @@ def give_weights(
     from unskew.runs.output import files_of_refusal, verdict_record
     from unskew.runs.pipeline import run
 
-    bar = shows_progress(quiet, as_json)
+    check_one_form(as_json, as_markdown)
+    bar = shows_progress(quiet, as_json or as_markdown)
     with remarks(quiet):
         config = load_config(
             configuration,
@@ -263,6 +275,8 @@ def give_weights(
             code = NOT_IDENTIFIABLE
     if as_json:
         print_json(verdict_record(summary) | {"folder": str(output), "files": written})
+    elif as_markdown:
+        typer.echo(summary_markdown(summary))
     elif not quiet:
         terminal.print_run(terminal.open_console(), summary, output, written)
     return code
@@ -272,6 +286,8 @@ app.command("advise")(advise_run)
 app.command("rehearse")(cli_learning.rehearse_sources)
 app.command("forecast")(cli_learning.predict_gain)
 app.command("train")(train_network)
+app.command("choose")(choose_model)
+app.command("compare")(compare_results)
 app.command("evaluate")(evaluate_model)
 app.command("export")(export_results)
 app.command("monitor")(watch_images)

@@ -105,7 +105,7 @@ def _choose(
     gains = _Gains.of(judges, first, second, mean)
     winner = int(gains.winner(gains.mean, line.between_classes))
     choice = replace(_describe(judges, line, gains, winner, (first, second), seed), ess=ess)
-    if not (_has_coefficients(first.model) or gains.mean_is_worse(winner)):
+    if not (_has_coefficients(first.model) or gains.mean_brings_nothing(winner)):
         return choice, mean.logit_scale(judges), (first.model, second.model)
     # Half-way between two linear models are the means of their logits.
     logit_nm = (_logits(first.proba_nm) + _logits(second.proba_nm)) / 2.0
@@ -279,10 +279,13 @@ class _Gains:
         )
         return takes_other * 1 - takes_weights * 1
 
-    def mean_is_worse(self, winner: int) -> bool:
-        """Tell whether the winner, or the better end, is clearly better than the mean of both."""
+    def mean_brings_nothing(self, winner: int) -> bool:
+        """Tell whether the winner, or the better end, is clearly better than the mean of both.
+
+        Or the same, as of naive Bayes where weights depend on the class alone.
+        """
         row = 3 if winner > 0 or (winner == 0 and self.mean[1] > 0) else 2
-        return bool(self.mean[row] > self.stderr[row])
+        return bool(self.mean[row] > self.stderr[row] or self.stderr[row] <= _SAME)
 
 
 def _describe(
