@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -28,6 +29,7 @@ from unskew.cli.options import (
     AllowCode,
     AsJson,
     Configuration,
+    Data,
     Download,
     Jobs,
     MostCells,
@@ -163,20 +165,23 @@ def init(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a commented configuration for these databases, ready to run.
+    """Write a commented configuration for these databases, and try whether it runs.
 
-    Then: `unskew weigh run.toml -o results`. What it says about the target is a
-    guess, to be replaced by what you know.
+    Then: `unskew check run.toml`. What it says about the target is a placeholder, to be replaced
+    by what you know.
     """
     from unskew.cli import terminal
     from unskew.runs.first_look import write_starting_config
 
+    bar = shows_progress(quiet, as_json)
     with remarks(quiet):
-        write_starting_config(places, output, overwrite=overwrite, download=download)
+        start = write_starting_config(
+            places, output, overwrite=overwrite, download=download, progress=bar
+        )
     if as_json:
-        print_json({"configuration": str(output)})
+        print_json({"configuration": str(output), **asdict(start)})
     elif not quiet:
-        terminal.print_started(terminal.open_console(), output)
+        terminal.print_started(terminal.open_console(), output, start)
 
 
 @app.command()
@@ -297,6 +302,7 @@ def export(
         ),
     ] = None,
     cells: MostCells = None,
+    data: Data = None,
     target: OneTarget = None,
     overwrite: Overwrite = False,
     force: UseAnyway = False,
@@ -315,6 +321,7 @@ def export(
             overwrite=overwrite,
             target=target,
             force=force,
+            data=data,
             cells=cells,
             progress=shows_progress(quiet, as_json),
         )
@@ -342,10 +349,10 @@ def assign_splits(
     allow_code: AllowCode = None,
     jobs: Jobs = None,
 ) -> None:
-    """Assign images to train, validation and test.
+    r"""Assign images to train, validation and test.
 
     Groups and copies stay together, and the splits are alike in sources and strata. Use the table
-    with `split = { file = "splits.csv" }` in [sources].
+    with `split = { file = "splits.csv" }` in \[sources].
     """
     from unskew.cli import terminal
     from unskew.runs.inputs import load_config
@@ -366,14 +373,7 @@ def assign_splits(
 @app.command()
 def verify(
     results: Results,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data",
-            help="Where the paths of run.toml start, if the data have been moved since it "
-            "was written.",
-        ),
-    ] = None,
+    data: Data = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
     allow_code: AllowCode = None,
