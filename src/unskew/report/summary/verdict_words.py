@@ -168,6 +168,8 @@ def _judge_separation(reasons: _Reasons, weighed: WeightedPool) -> None:
     assert weighed.strata is not None
     mass = dict(zip(weighed.strata.names, weighed.strata.mass.tolist(), strict=True))
     share = share_text(sum(mass.get(name, 0.0) for name in only))
+    # A share could tell which of the strata that are withheld it is.
+    of_target = "" if weighed.private else f", {share} of the target,"
     collect = f"Collect images of {listed(list(only))} from a second source."
     if groups := _groups_apart(weighed):
         what = _attribute(weighed)
@@ -180,8 +182,8 @@ def _judge_separation(reasons: _Reasons, weighed: WeightedPool) -> None:
         )
     else:
         reasons.add(
-            f"{len(only)} of {len(weighed.strata.strata)} strata, {share} of the target, have "
-            "images of one source only: there, stratum and source cannot be told apart.",
+            f"{len(only)} of {len(weighed.strata.strata)} strata{of_target} have images of one "
+            "source only: there, stratum and source cannot be told apart.",
             collect,
             weak=False,
         )
