@@ -14,6 +14,7 @@ import typer
 from unskew.cli.error_messages import print_json, remarks
 from unskew.cli.options import (
     AsJson,
+    Data,
     MostCells,
     OneTarget,
     Overwrite,
@@ -57,6 +58,7 @@ def export_results(
         ),
     ] = None,
     cells: MostCells = None,
+    data: Data = None,
     target: OneTarget = None,
     overwrite: Overwrite = False,
     force: UseAnyway = False,
@@ -75,6 +77,7 @@ def export_results(
             overwrite=replace,
             target=target,
             force=force,
+            data=data,
             cells=cells,
             progress=shows_progress(quiet, as_json),
         )
