@@ -60,7 +60,7 @@ def candidates_of(given: Bias | None, pool: Pool, target: Target | None) -> list
         strata = Strata(list(target.by))
         kept = [name for name in numeric if name not in target.by]
         factors: list[Bias] = [Tilt(kept), Box(kept)] if kept else []
-        others = [strata, *(Product([strata, factor]) for factor in factors), *others]
+        others = [strata, *(Product(strata, factor) for factor in factors), *others]
     known = [str(one.to_dict()) for one in own]
     return own + [one for one in others if str(one.to_dict()) not in known]
 
