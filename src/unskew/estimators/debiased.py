@@ -318,11 +318,12 @@ class DebiasedClassifier(ClassifierMixin, _Debiased):  # type: ignore[misc]
     way : "weights", "half", "logit" or "auto" (default). "auto" tries out two ways on 50% of the
         images, and compares their Brier score and accuracy on the target, estimated from the
         remaining images (groups and copies of an image on one side). Where the weights vary mostly
-        between classes, it is "half" unless "weights" are better by more than one standard error;
-        else it is the square roots of the weights, unless "weights", or equal weights, are better
-        by more than that. Where the mean of the two trials is better by as much, as for trees,
-        both stay in the predictions (``trials_``). Logits are multiplied by one number
-        (``logit_scale_``) where held-out probabilities are clearly too sure or not sure enough.
+        between classes, these are "weights" and "logit", and it is "half" unless one of them is
+        better; else they are the weights and equal weights, and it is the square roots of the
+        weights unless one of them is better. The two trials stay in the predictions (``trials_``)
+        unless their mean is clearly worse, or the model has coefficients (``coef_``), which would
+        then no longer be what predicts. Logits are multiplied by one number (``logit_scale_``)
+        where held-out probabilities are clearly too sure or not sure enough.
         Nothing is tried where the remaining images are worth fewer than 300. Three fits at most.
         Without ``predict_proba``, with a threshold or balanced class weights of its own, or with
         several columns of y it is "weights".
@@ -352,7 +353,7 @@ class DebiasedClassifier(ClassifierMixin, _Debiased):  # type: ignore[misc]
         images as they were weighted, not for the target.
     logit_scale_ : what the logits are multiplied by after that, the inverse of a temperature: it
         changes probabilities and no prediction; 1.0 where nothing is.
-    trials_ : the two models of half of the images that count for 40% of the predicted
+    trials_ : the two models of half of the images that count for a third of the predicted
         probabilities; empty where ``estimator_`` predicts alone.
     source_names_ : names of the sources.
     classes_ : the classes.
