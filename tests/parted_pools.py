@@ -1,4 +1,4 @@
-"""A pool of 3,000 images in memory, and the same in Parquet parts."""
+"""A pool of 1,500 images in memory, and the same in Parquet parts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 
 from unskew import Pool, Target, bias
 
-N = 3000
+N = 1500
 
 
 def make_frame(n: int = N) -> pd.DataFrame:

@@ -18,7 +18,7 @@ def test_a_folder_a_glob_a_list_and_a_uri_are_the_same_parts(tmp_path: Path) -> 
     for place in (folder, f"{folder}/part-*.parquet", files, f"file://{folder}/p*.parquet"):
         pool = Pool.from_parquet(place)
         assert [part.path.removeprefix("file://") for part in pool.parts] == files
-        assert len(pool) == 3000
+        assert len(pool) == 1500
 
 
 def test_parts_come_by_their_numbers(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from unskew.sources import part_survey
 
 def test_counts_are_those_of_the_table_whatever_the_blocks(tmp_path: Path) -> None:
     frame = write_parts(tmp_path)
-    for block_rows in (100, 10_000):
+    for block_rows in (400, 10_000):
         pool = Pool.from_parquet(tmp_path, block_rows=block_rows, design_weight="drawn")
         with opened_engine(None) as engine:
             survey = pool.survey(engine, ["label", "z_0"], {"z_0": [-9, 0, 9]}, ids=True)

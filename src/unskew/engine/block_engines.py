@@ -27,6 +27,7 @@ from concurrent.futures import (
     Future,
     ProcessPoolExecutor,
     ThreadPoolExecutor,
+    wait,
 )
 from dataclasses import dataclass
 from pathlib import Path
@@ -180,8 +181,8 @@ class ExecutorEngine(Engine):
                 block, future = waiting.popleft()
                 yield self._result(future, function, block, state, setup, waiting)
         finally:
-            for _, future in waiting:
-                future.cancel()
+            # What runs already would otherwise write behind the back of whoever comes next.
+            wait([future for _, future in waiting if not future.cancel()])
 
     def _submit(
         self, function: Callable[..., Any], block: Any, state: Any, setup: Any
