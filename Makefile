@@ -20,7 +20,7 @@ MUTANTS ?= 3000
 SEED    ?= 0
 SDIST_TESTS := tests/docs tests/benchmarks tests/test_architecture.py
 
-.PHONY: help demo test test-slow test-packages fuzz lint format docs dist figures tables
+.PHONY: help demo test test-slow test-packages test-cluster fuzz lint format docs dist figures tables
 .PHONY: bench bench-weights bench-images bench-learning chromium clean
 .DEFAULT_GOAL := help
 .SECONDARY:
@@ -45,6 +45,8 @@ test-packages: $(PACKAGE_TESTS) ## recipes with Hugging Face, Lightning, WebData
 # Warnings of other packages are not ours to mend.
 test-package-%: $(PACKAGES)/%/.ready
 	PYTHONPATH=src:. $(PACKAGES)/$*/bin/python -m pytest -q -W default -p no:cacheprovider tests/packages/test_$*.py
+
+test-cluster: test-package-dask ## weights over Parquet parts on real Dask clusters, with workers and drivers killed
 
 lint: $(READY) ## ruff and mypy
 	$(VENV)/bin/ruff check .
