@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+import scipy.sparse
 
 import foreign_frames
 import unskew
@@ -85,10 +86,11 @@ def test_types_that_pandas_lacks_are_read_as_numbers_and_texts() -> None:
     assert read_foreign(table["kind"]).categories.tolist() == ["x", "y"]
 
 
-@pytest.mark.parametrize("kind", [pd.DataFrame, np.asarray, list, str])
+@pytest.mark.parametrize("kind", [pd.DataFrame, np.asarray, list, str, scipy.sparse.dok_array])
 def test_what_is_pandas_or_numpy_stays_itself(kind: Callable[..., Any]) -> None:
     value = kind([[1.0]])
     assert read_foreign(value) is value
+    assert read_frame(value) is value
 
 
 def test_what_is_no_table_is_refused_by_name() -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import unskew
-from unskew.report.notebook import LARGEST_CARD, Card, frame_table, render_card
+from unskew.report.notebook import LARGEST_CARD, Card, frame_table, render_notebook
 
 EVIL = """<script>alert(1)</script><img src=x onerror=alert(1)>"'&\u202e</style></div>"""
 
@@ -71,7 +71,7 @@ def test_the_verdict_and_the_numbers_are_in_the_card(weights: unskew.Weights) ->
 
 def test_what_is_too_large_loses_its_table_first_then_its_text() -> None:
     rows = pd.DataFrame({f"column {k}": ["x" * 110] * 30 for k in range(60)})
-    text = render_card(Card("headline", ("y" * 2000,), table=frame_table(rows, None)))
+    text = render_notebook(Card("headline", ("y" * 2000,), table=frame_table(rows, None)))
     assert len(text.encode()) < LARGEST_CARD
     assert "<table>" not in text
     assert "headline" in text

@@ -71,7 +71,7 @@ def test_elsewhere_the_copy_finds_the_data(config: Path, tmp_path: Path) -> None
 def test_candidates_use_the_features_that_are_named() -> None:
     frame = pd.DataFrame({"source": list("ab") * 4, "label": list("xxyy") * 2})
     pool = unskew.Pool.from_frame(frame.assign(f=range(8), g=range(8)))
-    given = unskew.bias.Product([unskew.bias.Strata("label"), unskew.bias.Box(["f"])])
+    given = unskew.bias.Product(unskew.bias.Strata("label"), unskew.bias.Box(["f"]))
     target = unskew.Target.margins({"label": {"x": 0.5, "y": 0.5}})
     columns = {
         name for one in candidates_of(given, pool, target) for p in one.parts for name in p.columns

@@ -46,7 +46,9 @@ def read_frame(value: Any) -> Any:
     """Return a table of another package, or a dict of columns, as a DataFrame."""
     if is_foreign(value):
         return _frame(value)
-    return columns_frame(value) if isinstance(value, Mapping) else value
+    # A sparse matrix of SciPy may be a dict of its entries.
+    is_columns = isinstance(value, Mapping) and not hasattr(value, "shape")
+    return columns_frame(value) if is_columns else value
 
 
 def columns_frame(columns: Mapping[Any, Any]) -> pd.DataFrame:

@@ -57,7 +57,7 @@ class Card:
     table: CardTable | None = None
 
 
-def render_card(card: Card) -> str:
+def render_notebook(card: Card) -> str:
     """Return the HTML of a card; what would make it too large is left out, the last first."""
     while True:
         text = render_template("notebook.html", card=card, figures=card.figures, table=card.table)
@@ -98,7 +98,7 @@ def weights_html(weights: Weights) -> str:
         plots_weights.plot_histogram(_weights_panel(weights)),
         plots_rows.plot_shares(_source_rows(weights)),
     )
-    return render_card(
+    return render_notebook(
         Card(
             f"{first}. As informative as {ess:,.0f} images of the target ({ess / n:.0%}).",
             (weights.overlap.message, *others[-1:]),
@@ -149,7 +149,7 @@ def overlap_html(overlap: Overlap) -> str:
     size_k = np.ones(len(overlap.names))
     panel, note = show_overlap(overlap, 0, size_k, np.zeros(size_k.size, dtype=np.bool_), False)
     figure = plots_overlap.plot_heat(panel)
-    return render_card(
+    return render_notebook(
         Card(
             f"Overlap of {len(overlap.names)} sources: {overlap.verdict}",
             tuple(text for text in (overlap.message, note) if text),
@@ -176,7 +176,7 @@ def pool_html(pool: Pool) -> str:
     pixels = "with pixels" if pool.images is not None else "a table without pixels"
     headline = f"{len(frame):,} images from {len(pool.names):,} sources, {pixels}"
     columns = f"Columns: {', '.join(map(str, frame.columns[:60]))}"
-    return render_card(Card(headline, (tables.shorten(columns, 500),), table=table))
+    return render_notebook(Card(headline, (tables.shorten(columns, 500),), table=table))
 
 
 def _is_several(label: Any) -> bool:
@@ -205,7 +205,7 @@ def target_html(target: Target) -> str:
         label=f"Shares of {len(rows)} levels or cells.",
         table=tables.list_rows("Shares", rows, ("Level", lambda row: tables.name_cell(row[0]))),
     )
-    return render_card(Card(headline, tuple(sentences), figures=(figure,) if rows else ()))
+    return render_notebook(Card(headline, tuple(sentences), figures=(figure,) if rows else ()))
 
 
 def forecast_html(forecast: Any) -> str:
@@ -214,7 +214,7 @@ def forecast_html(forecast: Any) -> str:
     panel = show_forecast({**forecast.to_dict(), **asked})
     figures = (plots_forecast.plot_arms(panel), plots_forecast.plot_gains(panel))
     level = {"reweight": "ok", "unclear": "weak"}.get(forecast.verdict, "")
-    return render_card(
+    return render_notebook(
         Card(
             f"Forecast: {forecast.verdict}",
             (panel.recommendation, panel.condition, *filter(None, (panel.objection,))),
@@ -228,7 +228,7 @@ def choice_html(choice: Any) -> str:
     """Show the candidates, and why one of them was chosen."""
     headline = "No bias model can be used" if choice.best is None else f"Chosen: {choice.name}"
     columns = [name for name in choice.table.columns if choice.table[name].notna().any()]
-    return render_card(
+    return render_notebook(
         Card(
             headline,
             (choice.reason, *choice.notes),
@@ -242,7 +242,7 @@ def rehearsal_html(rehearsal: Any) -> str:
     """Show predicted and true accuracy of each source."""
     level = {"transfers": "ok", "does not transfer": "no"}.get(rehearsal.verdict, "weak")
     table = frame_table(rehearsal.table(), None)
-    return render_card(
+    return render_notebook(
         Card(f"Rehearsal: {rehearsal.verdict}", (rehearsal.message,), level, table=table)
     )
 

@@ -33,24 +33,24 @@ _HEADER = re.compile(r"\s*\[{1,2}\s*\"?([A-Za-z0-9_-]+)")
 
 def choose_for_run(config: RunConfig, *, progress: bool | None = None) -> BiasChoice:
     """Rank the bias models that suit a configuration on its images."""
-    given = None if config.bias["family"] == AUTO else config.read_bias()
+    configured = None if config.bias["family"] == AUTO else config.read_bias()
     # "auto" would choose by itself; nothing is fitted while inputs are read.
-    named = config if given is not None else config.model_copy(update={"bias": _NOT_FITTED})
+    named = config if configured is not None else config.model_copy(update={"bias": _NOT_FITTED})
     inputs = read_inputs(named, progress=progress)
     pool = images_to_train_on(inputs.pool)
-    candidates = candidates_of(given, pool, inputs.target)
+    candidates = candidates_of(configured, pool, inputs.target)
     return choose_bias(pool, candidates, inputs.target, rng=config.engine.seed)
 
 
-def candidates_of(given: Bias | None, pool: Pool, target: Target | None) -> list[Bias]:
+def candidates_of(configured: Bias | None, pool: Pool, target: Target | None) -> list[Bias]:
     """List the model of the configuration, and those that use what the target tells.
 
     With a sample of the target, or an unbiased source, those that `choose_bias` proposes; with
     margins or a table `Strata` of these attributes, alone and times a `Tilt` or `Box` of the
     features; without a target `Box`.
     """
-    own = [] if given is None else [given]
-    features = [name for part in (given.parts if given else ()) for name in part.columns]
+    own = [] if configured is None else [configured]
+    features = [name for part in (configured.parts if configured else ()) for name in part.columns]
     numeric = [name for name in dict.fromkeys(features) if _is_numeric(pool, name)]
     others: list[Bias] = [Box(numeric)] if numeric else []
     if target is not None and target.kind in ("sample", "source"):
@@ -60,7 +60,7 @@ def candidates_of(given: Bias | None, pool: Pool, target: Target | None) -> list
         strata = Strata(list(target.by))
         kept = [name for name in numeric if name not in target.by]
         factors: list[Bias] = [Tilt(kept), Box(kept)] if kept else []
-        others = [strata, *(Product([strata, factor]) for factor in factors), *others]
+        others = [strata, *(Product(strata, factor) for factor in factors), *others]
     known = [str(one.to_dict()) for one in own]
     return own + [one for one in others if str(one.to_dict()) not in known]
 

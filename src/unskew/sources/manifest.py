@@ -346,5 +346,5 @@ def _address_refusal(root: str, address: str, allow_outside: bool) -> str | None
         return "the address contains credentials or a query, which results would repeat"
     if allow_outside or (is_address(root) and address.startswith(root.rstrip("/") + "/")):
         return None
-    where = root or "the folder of the table"
-    return f"the address is not within {where!r} (allow_outside = true accepts it)"
+    where = repr(root) if root else "the folder of the table"
+    return f"the address is not within {where} (allow_outside = true accepts it)"
