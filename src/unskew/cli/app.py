@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -33,6 +34,7 @@ from unskew.cli.options import (
     AsJson,
     AsMarkdown,
     Configuration,
+    Data,
     Download,
     Jobs,
     OneTarget,
@@ -158,20 +160,23 @@ def init(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a commented configuration for these databases, ready to run.
+    """Write a commented configuration for these databases, and try whether it runs.
 
-    Then: `unskew weigh run.toml -o results`. What it says about the target is a
-    guess, to be replaced by what you know.
+    Then: `unskew check run.toml`. What it says about the target is a placeholder, to be replaced
+    by what you know.
     """
     from unskew.cli import terminal
     from unskew.runs.first_look import write_starting_config
 
+    bar = shows_progress(quiet, as_json)
     with remarks(quiet):
-        write_starting_config(places, output, overwrite=overwrite, download=download)
+        start = write_starting_config(
+            places, output, overwrite=overwrite, download=download, progress=bar
+        )
     if as_json:
-        print_json({"configuration": str(output)})
+        print_json({"configuration": str(output), **asdict(start)})
     elif not quiet:
-        terminal.print_started(terminal.open_console(), output)
+        terminal.print_started(terminal.open_console(), output, start)
 
 
 @app.command()
@@ -309,10 +314,10 @@ def assign_splits(
     allow_code: AllowCode = None,
     jobs: Jobs = None,
 ) -> None:
-    """Assign images to train, validation and test.
+    r"""Assign images to train, validation and test.
 
     Groups and copies stay together, and the splits are alike in sources and strata. Use the table
-    with `split = { file = "splits.csv" }` in [sources].
+    with `split = { file = "splits.csv" }` in \[sources].
     """
     from unskew.cli import terminal
     from unskew.runs.inputs import load_config
@@ -333,14 +338,7 @@ def assign_splits(
 @app.command()
 def verify(
     results: Results,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data",
-            help="Where the paths of run.toml start, if the data have been moved since it "
-            "was written.",
-        ),
-    ] = None,
+    data: Data = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
     allow_code: AllowCode = None,

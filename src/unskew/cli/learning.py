@@ -44,7 +44,7 @@ def predict_gain(
         typer.Option(
             "--way",
             help="How debiased learns from the weights: weights, half, logit, or auto, the best of "
-            "them. Default: way of [learn].",
+            "them. Default: way of \\[learn].",
         ),
     ] = None,
     output: Annotated[

@@ -84,6 +84,14 @@ Download = Annotated[
         help="Fetch a missing CIFAR archive from its home page, and check it.",
     ),
 ]
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        show_default=False,
+        help="Where the paths of run.toml start, if the data have been moved since it was written.",
+    ),
+]
 AllowCode = Annotated[
     list[str] | None,
     typer.Option(

@@ -16,6 +16,7 @@ from unskew.records import Estimate, Floats, Pool, Target, Weights
 from unskew.weigh.uncertainty import weighted_mean
 
 if TYPE_CHECKING:
+    from unskew.bias.base import Bias
     from unskew.weigh.calibrate import Calibration
 
 logger = logging.getLogger(__name__)
@@ -107,10 +108,31 @@ def weigh_images(
         weights, total = _as_they_are(images, pool), 1.0
     else:
         pool = pool_images(images, design_n=design_n)
+        _check_columns(pool, bias, target)
         weights = _debias(pool, bias, target, max_uncovered, seed)
         # The weights contain the design weights; what is left of these is their sum.
         total, design_n = 1.0 if design_n is None else float(design_n.mean()), None
     return _calibrated(weights, design_n, total, moments, pool)
+
+
+def _check_columns(pool: Pool, bias: Bias | None, target: Target | None) -> None:
+    """Refuse a bias model or target that reads what is neither in X nor in ``attributes``."""
+    names = [] if bias is None else [name for part in bias.parts for name in part.columns]
+    names += [] if target is None else list(target.by)
+    columns = [str(name) for name in pool.frame.columns]
+    lacking = [
+        name
+        for name in dict.fromkeys(names)
+        if not any(column == name or column.startswith(f"{name}_") for column in columns)
+    ]
+    if lacking:
+        raise DataError(
+            f"bias model and target read {first_few(lacking)}, which neither X nor y is. Pass "
+            f"such columns of the images by attributes: fit(X, y, source=…, "
+            f"attributes=frame[{lacking!r}]).",
+            option="attributes",
+            columns=lacking,
+        )
 
 
 def _calibrated(

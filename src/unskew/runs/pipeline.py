@@ -26,7 +26,8 @@ from unskew.records import Diagnostics, Target
 from unskew.report.summary.record import SplitRow, Summary
 from unskew.report.summary.refusal import summarize_refusal
 from unskew.report.summary.summarize import summarize_run
-from unskew.runs.inputs import Inputs, describe_origin, read_inputs
+from unskew.report.summary.verdict_words import mark_placeholder
+from unskew.runs.inputs import Inputs, describe_origin, guessed_target, read_inputs
 from unskew.runs.output import FORECAST, check_output, unreadable_listed, write_refusal, write_run
 
 # Over all galleries of the page.
@@ -95,6 +96,7 @@ def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run:
         diagnostics,
         splits=_split_rows(weights),
         thumbnails=_MOST_PICTURES if config.report.thumbnails else 0,
+        part=weights.parts[0].name if len(weights.parts) > 1 else None,
         **heading,
     )
     sets = [own.within for own in (*inputs.targets.values(), inputs.target) if own is not None]
@@ -110,6 +112,7 @@ def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run:
             seed=config.engine.seed,
         )
         summary = judge_all_targets(replace(summary, targets=panel))
+    summary = _with_placeholder(inputs, summary)
     return Run(inputs, weights, diagnostics, summary, by_target if inputs.targets else {})
 
 
@@ -131,7 +134,8 @@ def _weigh(inputs: Inputs, heading: Mapping[str, Any]) -> dict[str, SplitWeights
         try:
             return {"": weigh(inputs.target)}
         except (OverlapError, CoverageError) as error:
-            error.summary = summarize_refusal(inputs.pool, error, target=inputs.target, **heading)
+            summary = summarize_refusal(inputs.pool, error, target=inputs.target, **heading)
+            error.summary = _with_placeholder(inputs, summary)
             raise
     weighed, refused = weigh_each(inputs.targets, weigh, reuse, inputs.bias)
     if refused:
@@ -145,9 +149,18 @@ def _weigh(inputs: Inputs, heading: Mapping[str, Any]) -> dict[str, SplitWeights
         )
         target = inputs.targets[next(iter(refused))]
         summary = summarize_refusal(inputs.pool, first, target=target, **heading)
+        summary = _with_placeholder(inputs, summary)
         first.summary = summary if len(inputs.targets) == 1 else replace(summary, targets=panel)
         raise first
     return weighed
+
+
+def _with_placeholder(inputs: Inputs, summary: Summary) -> Summary:
+    """Say on the page that a target is one that `unskew init` guessed, where it is."""
+    guess = guessed_target(inputs)
+    if guess is None:
+        return summary
+    return replace(summary, verdict=mark_placeholder(summary.verdict, guess))
 
 
 def _split_rows(weights: SplitWeights) -> tuple[SplitRow, ...]:
@@ -213,32 +226,28 @@ def run(
         with uploaded_folder(out, overwrite=overwrite) as made:
             options = {"progress": progress, "allow_code": allow_code}
             return run(config, made, command=command, **options)  # type: ignore[arg-type]
+    if isinstance(config, str | PathLike):
+        config = read_config(config, allow_code=allow_code)
+    settings = config.config if isinstance(config, Inputs) else config
     folder = None if out is None else Path(out)
     if folder is not None:
-        check_output(folder, overwrite)
+        check_output(folder, overwrite, settings)
     with nullcontext() if folder is None else folder_locked(folder):
         if folder is not None:  # another run may have ended in between
-            check_output(folder, overwrite)
-        return _run_locked(config, folder, command, progress, allow_code)
+            check_output(folder, overwrite, settings)
+        return _run_locked(config, folder, command, progress)
 
 
 def _run_locked(
-    config: str | PathLike[str] | RunConfig | Inputs,
-    folder: Path | None,
-    command: str | None,
-    progress: bool | None,
-    allow_code: Collection[str],
+    config: RunConfig | Inputs, folder: Path | None, command: str | None, progress: bool | None
 ) -> Run:
     from unskew.runs.forecast import add_forecast, join_forecast
 
     if isinstance(config, Inputs):
         inputs = config
     else:
-        settings = (
-            config if isinstance(config, RunConfig) else read_config(config, allow_code=allow_code)
-        )
         with unreadable_listed(folder):
-            inputs = read_inputs(settings, progress=progress)
+            inputs = read_inputs(config, progress=progress)
     try:
         result = weigh_inputs(inputs, command=command)
     except (OverlapError, CoverageError) as error:

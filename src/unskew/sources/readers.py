@@ -15,7 +15,7 @@ from unskew.records import Images, Pool
 from unskew.records.pool_table import name_design_weight
 from unskew.sources.files import near_names
 
-SourceKind = Literal["folders", "manifest", "arrays", "cifar", "huggingface", "dataset"]
+SourceKind = Literal["folders", "manifest", "arrays", "cifar", "huggingface", "dataset", "parquet"]
 
 
 def reader_of(kind: SourceKind) -> Callable[..., Pool]:
@@ -45,6 +45,10 @@ def reader_of(kind: SourceKind) -> Callable[..., Pool]:
             from unskew.sources.dataset import read_dataset
 
             return read_dataset
+        case "parquet":
+            from unskew.sources.parquet_parts import read_parts
+
+            return read_parts
 
 
 def images_in_memory(images: Any) -> Images:
