@@ -12,7 +12,7 @@ READY  := $(VENV)/.ready
 DOCS   := $(VENV)/.ready-docs
 PIP    := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-# Of `make figures` and `make tables`: the folder with cifar10/ and cifar100/, and where to write.
+# Of `make figures` and `make tables`: where CIFAR is (DOWNLOAD=1 fetches it there), and where to write.
 DATA   ?= cifar
 OUT    ?= $@
 # Of `make fuzz`: mutants of each format, and which ones.
@@ -20,7 +20,7 @@ MUTANTS ?= 3000
 SEED    ?= 0
 SDIST_TESTS := tests/docs tests/benchmarks tests/test_architecture.py
 
-.PHONY: help demo test test-slow test-packages fuzz lint format docs dist figures tables
+.PHONY: help demo test test-slow test-packages test-cluster fuzz lint format docs dist figures tables
 .PHONY: bench bench-weights bench-images bench-learning chromium clean
 .DEFAULT_GOAL := help
 .SECONDARY:
@@ -45,6 +45,8 @@ test-packages: $(PACKAGE_TESTS) ## recipes with Hugging Face, Lightning, WebData
 # Warnings of other packages are not ours to mend.
 test-package-%: $(PACKAGES)/%/.ready
 	PYTHONPATH=src:. $(PACKAGES)/$*/bin/python -m pytest -q -W default -p no:cacheprovider tests/packages/test_$*.py
+
+test-cluster: test-package-dask ## weights over Parquet parts on real Dask clusters, with workers and drivers killed
 
 lint: $(READY) ## ruff and mypy
 	$(VENV)/bin/ruff check .
@@ -73,10 +75,10 @@ dist: $(READY) ## wheel and sdist into dist/, tried out
 	$$python -m pytest -q -p no:cacheprovider -m "not slow" $(SDIST_TESTS)
 
 figures: $(READY) ## the article's figures from DATA=cifar into OUT=figures
-	$(VENV)/bin/python -m paper figures --data "$(DATA)" --output "$(OUT)"
+	$(VENV)/bin/python -m paper figures --data "$(DATA)" $(if $(DOWNLOAD),--download) --output "$(OUT)"
 
 tables: $(READY) ## the article's tables from DATA=cifar into OUT=tables
-	$(VENV)/bin/python -m paper tables --data "$(DATA)" --output "$(OUT)"
+	$(VENV)/bin/python -m paper tables --data "$(DATA)" $(if $(DOWNLOAD),--download) --output "$(OUT)"
 
 bench: $(BENCH)/.ready ## speed and memory compared with other packages; writes docs/performance.md
 	$(BENCH)/bin/python benchmarks/solvers.py

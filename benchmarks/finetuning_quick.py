@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from paper.cifar_sheets import read_sheets
+from paper.cifar_data import read_split
 from unskew.learn import TrainingData, settings_of, train_model, tune_probe
 from unskew.learn.training_data import measure_scale
 from unskew.records import Floats, Ints
@@ -63,7 +63,7 @@ def main() -> None:
 def draw_images(data: Path, name: str, seed: int) -> Draw:
     """Draw three sources that show mostly classes of their own, and a uniform test."""
     rng = np.random.default_rng(seed)
-    sheets = read_sheets(data, name, "train")
+    sheets = read_split(data, name, "train")
     chosen = np.arange(CLASSES)
     if sheets.label.max() >= CLASSES:
         chosen = np.sort(rng.choice(sheets.label.max() + 1, CLASSES, replace=False))

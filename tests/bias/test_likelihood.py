@@ -125,12 +125,12 @@ def test_large_problems_begin_on_some_images_and_end_at_the_same_place(
     problem = make_problem(n=1000)
     whole = fit_log_linear(problem)
     seen = []
-    newton = likelihood._newton
+    descend = likelihood.descend_from
     monkeypatch.setattr(likelihood, "_SUBSAMPLE", 200)
     monkeypatch.setattr(
         likelihood,
-        "_newton",
-        lambda given, *rest: seen.append(given.phi.shape[0]) or newton(given, *rest),
+        "descend_from",
+        lambda given, *rest: seen.append(given.phi.shape[0]) or descend(given, *rest),
     )
     by_part = fit_log_linear(problem)
     assert seen == [200, 1000]

@@ -57,6 +57,7 @@ class World:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         FRAME.to_csv(folder / "t.csv", index=False)
+        FRAME.to_parquet(folder / "t.parquet", index=False)
         (folder / "run.toml").write_text(TOML)
         predictions = FRAME.assign(prediction="cat")[["id", "prediction"]]
         predictions.to_csv(folder / "p.csv", index=False)
@@ -216,6 +217,7 @@ def public_calls(world: World) -> dict[str, Call]:
         "Pool.from_dataset": (Pool.from_dataset, {"datasets": {"a": [(SQUARES[0], 1)]}}),
         "Pool.from_folders": (Pool.from_folders, {"folders": {"a": w.folder / "none"}}),
         "Pool.from_frame": (Pool.from_frame, {"frame": FRAME, "id": "id"}),
+        "Pool.from_parquet": (Pool.from_parquet, {"paths": world.folder / "t.parquet"}),
         "Pool.from_huggingface": (Pool.from_huggingface, {"dataset": w.folder / "none"}),
         "Pool.from_manifest": (
             Pool.from_manifest,
@@ -256,6 +258,7 @@ def public_calls(world: World) -> dict[str, Call]:
         "Weights.bootstrap": (w.weights.bootstrap, {"replicates": 3}),
         "Weights.mean": (w.weights.mean, {"values": Y}),
         "Weights.refit": (w.weights.refit, {"pool": w.pool}),
+        "Weights.report": (w.weights.report, {"privacy": "full"}),
         "Weights.sensitivity": (w.weights.sensitivity, {"values": Y, "threshold": None}),
         "Weights.to_parquet": (w.weights.to_parquet, {"path": w.folder / "v.parquet"}),
         "Weights.weigh": (w.weights.weigh, {"table": w.pool}),

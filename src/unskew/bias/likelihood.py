@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import scipy.linalg
@@ -15,7 +15,7 @@ import scipy.linalg
 from unskew.errors import ConvergenceError
 from unskew.records import Floats, Ints
 from unskew.records.design_weights import add_design
-from unskew.solve.log_linear import sum_log_linear
+from unskew.solve.log_linear import LogLinearSums, sum_log_linear
 
 if TYPE_CHECKING:
     from unskew.bias.base import BiasData
@@ -36,6 +36,25 @@ class LogLinearFit:
     theta: Floats
     u: Floats
     log_likelihood: float
+
+
+class SummedProblem(Protocol):
+    """What a fit needs to know of its data: sums over the rows, wherever the rows are."""
+
+    @property
+    def n_sources(self) -> int: ...
+    @property
+    def n_cells(self) -> int: ...
+    @property
+    def reference(self) -> int: ...
+    @property
+    def ridge(self) -> float | Floats: ...
+    @property
+    def ridge_kd(self) -> Floats: ...
+    @property
+    def present_ck(self) -> Floats: ...
+    def penalty(self, theta_kd: Floats) -> float: ...
+    def sums(self, u_ck: Floats, theta_kd: Floats, *, hessian: bool) -> LogLinearSums: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +114,28 @@ class LogLinearProblem:
             None if data.design is None else data.design[at],
         )
 
+    def sums(self, u_ck: Floats, theta_kd: Floats, *, hessian: bool) -> LogLinearSums:
+        """Sum −log q and its derivatives over the rows."""
+        return sum_log_linear(
+            self.phi,
+            self.offset,
+            self.source,
+            self.cell,
+            u_ck,
+            theta_kd,
+            hessian=hessian,
+            design_r=self.design,
+        )
+
+    @property
+    def first_ck(self) -> Floats:
+        """(C, K) where u begins: log n_ck, less the mean of the other factors."""
+        with np.errstate(divide="ignore"):
+            u_ck = np.log(self.present_ck)
+        if self.offset is None:
+            return u_ck
+        return u_ck - own_means(self.offset, self.source, self.cell, self.n_cells)
+
     @cached_property
     def present_ck(self) -> Floats:
         code_r = self.cell * self.n_sources + self.source
@@ -149,26 +190,14 @@ def fit_log_linear(
             np.sort(np.random.default_rng(seed).choice(n, size=_SUBSAMPLE, replace=False))
         )
         if np.unique(part.source).size == problem.n_sources:
-            begun = _newton(part, theta_kd)
-            return _newton(problem, begun.theta, begun.u - _first_u(part))
-    return _newton(problem, theta_kd)
+            begun = descend_from(part, theta_kd, part.first_ck)
+            return descend_from(problem, begun.theta, problem.first_ck + begun.u - part.first_ck)
+    return descend_from(problem, theta_kd, problem.first_ck)
 
 
-def _first_u(problem: LogLinearProblem) -> Floats:
-    """(C, K) log n_ck, less the mean of the other factors."""
-    with np.errstate(divide="ignore"):
-        u_ck = np.log(problem.present_ck)
-    if problem.offset is None:
-        return u_ck
-    return u_ck - own_means(problem.offset, problem.source, problem.cell, problem.n_cells)
-
-
-def _newton(
-    problem: LogLinearProblem, theta_kd: Floats, start_ck: Floats | float = 0.0
-) -> LogLinearFit:
-    """Descend from θ, and from u = `_first_u` + ``start_ck``."""
+def descend_from(problem: SummedProblem, theta_kd: Floats, u_ck: Floats) -> LogLinearFit:
+    """Minimise as `fit_log_linear` does, from a given θ and u."""
     count_ck = problem.present_ck
-    u_ck = _first_u(problem) + start_ck
     value, gradient, hessian = _evaluate(problem, u_ck, theta_kd, True)
     for _ in range(_MAX_STEPS):
         step_u, step_theta, decrement = _newton_direction(problem, count_ck, gradient, hessian)
@@ -221,22 +250,13 @@ def coefficient_variances(problem: LogLinearProblem, fit: LogLinearFit) -> Float
 
 
 def _evaluate(
-    problem: LogLinearProblem, u_ck: Floats, theta_kd: Floats, hessian: bool
+    problem: SummedProblem, u_ck: Floats, theta_kd: Floats, hessian: bool
 ) -> tuple[float, tuple[Floats, Floats], tuple[Floats, Floats, Floats]]:
     """(value, (g_ck, g_kd), (H_ckk, B_ckkd, T_kdkd)), with J_ik = φ_i for θ_k.
 
     The letters are those of `unskew.solve.profile_likelihood`.
     """
-    sums = sum_log_linear(
-        problem.phi,
-        problem.offset,
-        problem.source,
-        problem.cell,
-        u_ck,
-        theta_kd,
-        hessian=hessian,
-        design_r=problem.design,
-    )
+    sums = problem.sums(u_ck, theta_kd, hessian=hessian)
     value = sums.value + problem.penalty(theta_kd)
     gradient = (
         sums.gradient[:, :, 0],
@@ -256,7 +276,7 @@ def _evaluate(
 
 
 def _newton_direction(
-    problem: LogLinearProblem,
+    problem: SummedProblem,
     count_ck: Floats,
     gradient: tuple[Floats, Floats],
     hessian: tuple[Floats, Floats, Floats],
@@ -271,12 +291,13 @@ def _newton_direction(
         step_u[cell, inner] = -(x[:, -1] - x[:, :-1] @ step_p)
         decrement += float(g_ck[cell, inner] @ x[:, -1])
     step_kd = np.zeros_like(g_kd)
-    step_kd[np.arange(problem.n_sources) != problem.reference] = -step_p.reshape(-1, g_kd.shape[1])
+    is_free_k = np.arange(problem.n_sources) != problem.reference
+    step_kd[is_free_k] = -step_p.reshape(int(is_free_k.sum()), g_kd.shape[1])
     return step_u, step_kd, decrement
 
 
 def _eliminate_u(
-    problem: LogLinearProblem,
+    problem: SummedProblem,
     count_ck: Floats,
     gradient: tuple[Floats, Floats],
     hessian: tuple[Floats, Floats, Floats],

@@ -303,17 +303,18 @@ class FittedPropensity(Factor):
         return self.is_logistic
 
     @property
-    def _tilt(self) -> FittedTilt:
+    def tilt(self) -> FittedTilt:
+        """The tilt at the mean of the folds' coefficients, if the classifier is logistic."""
         theta_kd = np.mean([model.theta_kd for model in self.models], axis=0)
         return FittedTilt(self.names, self.reference, self.feature_map, theta_kd, self.ridge)
 
     @property
     def n_parameters(self) -> int:
-        return self._tilt.n_parameters if self.is_logistic else 0
+        return self.tilt.n_parameters if self.is_logistic else 0
 
     @property
     def penalty(self) -> Floats:
-        return self._tilt.penalty if self.is_logistic else np.zeros((0, 0))
+        return self.tilt.penalty if self.is_logistic else np.zeros((0, 0))
 
     @property
     def is_penalised(self) -> bool:
@@ -337,10 +338,10 @@ class FittedPropensity(Factor):
         )
 
     def jacobian(self, frame: pd.DataFrame) -> Floats:
-        return self._tilt.jacobian(frame)
+        return self.tilt.jacobian(frame)
 
     def linear_derivative(self, frame: pd.DataFrame) -> LinearDerivative | None:
-        return self._tilt.linear_derivative(frame) if self.is_logistic else None
+        return self.tilt.linear_derivative(frame) if self.is_logistic else None
 
     def fitted_log_omega(self) -> Floats | None:
         return self.log_rk

@@ -114,7 +114,7 @@ def stratify_for(
             value=None,
         )
     if reference is None or target.kind not in ("sample", "source"):
-        over = _restricted(model, target)
+        over = restrict_target(model, target)
         return over.stratify(pool), over
     over = _counted(model, pool, reference, design_m)
     strata = over.stratify(pool)
@@ -131,7 +131,7 @@ def stratify_for(
     return replace(strata, errors=(error,)), over
 
 
-def _restricted(model: Strata, target: Target) -> Target:
+def restrict_target(model: Strata, target: Target) -> Target:
     """Restrict the target to its margin over the attributes of the model."""
     by = target.by if model.by is None else tuple(model.by)
     lacking = [name for name in by if name not in target.by]

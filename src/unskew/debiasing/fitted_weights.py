@@ -23,6 +23,7 @@ from unskew.weigh.tail_verdict import judge_lone_strata, judge_sample, judge_tai
 
 if TYPE_CHECKING:
     from unskew.bias.fitted import FittedBias
+    from unskew.target.strata import TargetStrata
 
 
 def judge_strata(fitted: FittedBias, weight_r: Floats) -> Overlap:
@@ -40,19 +41,21 @@ def judge_strata(fitted: FittedBias, weight_r: Floats) -> Overlap:
     else:
         count_ck = count_pairs(data.cell[:n], data.source[:n], (data.n_cells, n_sources))
         overlap = overlap_of_cells(fitted.strata.log_factor[:, :n_sources], count_ck, fitted.names)
-    overlap = replace(overlap, verdict="ok", message=_strata_message(fitted, overlap))
+    message = strata_message(
+        fitted.strata.target, overlap, len(fitted.names), alone=not fitted.factors
+    )
+    overlap = replace(overlap, verdict="ok", message=message)
     return _judge_links_in_strata(fitted, overlap, weight_r) if fitted.factors else overlap
 
 
-def _strata_message(fitted: FittedBias, overlap: Overlap) -> str:
-    assert fitted.strata is not None
-    target = fitted.strata.target
+def strata_message(target: TargetStrata, overlap: Overlap, n_sources: int, *, alone: bool) -> str:
+    """Say what the weights of strata rest on; ``alone``: without other factors."""
     by = " × ".join(target.by)
     asked = "stratum of the target" + (" that is not left out" if target.uncovered else "")
     known = f"with the target's distribution of {by} the normalizers are known, and every {asked}"
-    if fitted.factors:
+    if not alone:
         return f"Within each stratum its sources are linked to one another; {known} has images."
-    if len(fitted.names) == 1:
+    if n_sources == 1:
         links = "There is one source, which needs no link"
     elif overlap.connected:
         links = "The sources are linked to one another, though they need not be"

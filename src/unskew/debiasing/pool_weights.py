@@ -13,7 +13,8 @@ import numpy.typing as npt
 from unskew.debiasing.fitted_weights import weigh_fitted
 from unskew.debiasing.train_fit import SplitOutcome, TrainFit, masses_text
 from unskew.debiasing.unused_masses import check_unused
-from unskew.engine.arguments import ShareAboveZero, checked
+from unskew.engine.arguments import Count, ShareAboveZero, checked
+from unskew.engine.block_engines import check_engine
 from unskew.errors import (
     ConfigError,
     DataError,
@@ -51,6 +52,8 @@ def debias(
     rng: Randomness = 0,
     max_uncovered: ShareAboveZero = 0.2,
     check_sample: bool = True,
+    engine: Any = None,
+    subsample: Count = 1_000_000,
     **options: Unpack[SolverOptions],
 ) -> Weights:
     """Fit the bias model on the pool, evaluate it, solve, and give every image one weight.
@@ -75,6 +78,11 @@ def debias(
         resemble; more is a `CoverageError`.
     check_sample : with a sample of the target, let a classifier try to tell it from the weighted
         pool (``weights.estimation.resemblance``).
+    engine : where the blocks of a pool over parts (`Pool.from_parquet`) are computed: "local"
+        (threads; the default), "dask", the address of a Dask scheduler, a Dask Client, or any
+        `concurrent.futures.Executor`. A pool in memory needs none.
+    subsample : of a pool over parts, about how many images are drawn to learn on. One that has no
+        more is weighed in memory.
     **options
 
     Returns
@@ -95,7 +103,19 @@ def debias(
     from unskew.bias.fitting import fit_parts
 
     _check_arguments(pool, bias, target)
-    read_options(options, SolverOptions, own=("rng", "max_uncovered", "check_sample"))
+    own = ("rng", "max_uncovered", "check_sample", "engine", "subsample")
+    read_options(options, SolverOptions, own=own)
+    check_engine(engine)
+    from unskew.sources.part_pool import PartPool
+
+    if isinstance(pool, PartPool):
+        from unskew.debiasing.part_debias import check_part_options, debias_parts
+
+        check_part_options(options)
+        settings = {"rng": seed, "max_uncovered": max_uncovered, "check_sample": check_sample}
+        return debias_parts(
+            pool, bias, target, engine=engine, subsample=subsample, settings=settings | {**options}
+        )
     check_unused(pool, bias, target)
     fitted = fit_parts(bias, bias.parts, pool, target, seed=seed)
     return weigh_fitted(

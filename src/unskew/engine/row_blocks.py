@@ -168,7 +168,7 @@ class ParquetRows:
         import pyarrow.parquet as pq
 
         files = (
-            sorted(self.path.glob("**/*.parquet"), key=_by_number)
+            sorted(self.path.glob("**/*.parquet"), key=by_number)
             if self.path.is_dir()
             else [self.path]
         )
@@ -191,7 +191,7 @@ def _next_block(batches: Iterator[Any], file: Path) -> npt.NDArray[Any] | None:
         return np.column_stack([column.to_numpy(zero_copy_only=False) for column in batch.columns])
 
 
-def _by_number(path: Path) -> list[Any]:
+def by_number(path: Path) -> list[Any]:
     """Return a key that sorts part-9 before part-10."""
     return [int(piece) if piece.isdigit() else piece for piece in re.split(r"(\d+)", str(path))]
 

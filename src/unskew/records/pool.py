@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from unskew.engine.arguments import WholeNumbers, checked
+from unskew.engine.arguments import Amount, WholeNumbers, checked
 from unskew.errors import ImageError, short_name
 from unskew.records.arrays import Codes, Floats, Ints
 
@@ -228,6 +228,41 @@ class Pool:
         return read_named("manifest", manifest, **settings)
 
     @classmethod
+    def from_parquet(
+        cls,
+        paths: Any,
+        *,
+        source: str | None = None,
+        label: str | None = "label",
+        id: str | None = "id",
+        group: str | None = None,
+        split: str | None = None,
+        design_weight: str | None = None,
+        block_rows: Amount | None = None,
+        engine: Any = None,
+    ) -> Pool:
+        """Make a pool over Parquet parts, which is read block by block and never as a whole.
+
+        Its ``names`` and ``sizes`` stream, `unskew.debias` weighs it without collecting it, and
+        ``sample(n)`` is an ordinary pool; ``frame`` raises. Every part has the same columns; ids
+        are unique over all parts.
+
+        Parameters
+        ----------
+        paths : a folder of parts, a glob, a file, a URI of such (s3://, gs://), or several; or
+            ``{source: one of these}``.
+        source, label, id, group, split, design_weight : names of columns, renamed to their roles.
+        block_rows : rows of a block, about; default 2^20.
+        engine : where blocks are computed: "local" (threads; the default), "dask", the address of a
+            Dask scheduler, a Dask Client, or any `concurrent.futures.Executor`.
+        """
+        from unskew.sources.readers import reader_of
+
+        roles = {"label": label, "id": id, "group": group, "split": split}
+        roles |= {"source": source, "design_weight": design_weight}
+        return reader_of("parquet")(paths, **roles, block_rows=block_rows, engine=engine)
+
+    @classmethod
     def from_coco(cls, file: Any, **settings: Any) -> Pool:
         """Read the images of a COCO or COCO Camera Traps file, one row for each.
 
@@ -305,6 +340,11 @@ class Pool:
             f"Pool({len(self)} images from {len(self.names)} sources: "
             f"{sizes}{' …' if len(self.names) > 8 else ''})"
         )
+
+    def _repr_html_(self) -> str:
+        from unskew.report.notebook import pool_html
+
+        return pool_html(self)
 
     @cached_property
     def names(self) -> tuple[str, ...]:

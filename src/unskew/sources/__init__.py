@@ -1,5 +1,6 @@
 """Image databases -> `Pool`.
 
+- ``address_images``: images at addresses such as ``s3://bucket/a.jpg``.
 - ``arrays``: images in arrays: in memory, or in ``.npz`` files.
 - ``cifar``: CIFAR-10 and CIFAR-100 as their authors distribute them, pickled or binary.
 - ``cifar_files``: the files of the official CIFAR archives: names and checksums; finding and
@@ -19,6 +20,12 @@
 - ``label_sets``: images with any number of labels: a list for each, or columns of 0 and 1 with
   gaps.
 - ``manifest``: a table that lists the images: the path of each, and what is known of it.
+- ``parquet_parts``: folders and globs of Parquet parts -> a pool over them, with every part's
+  footer checked.
+- ``part_pool``: `PartPool`: a pool over Parquet parts, which is read block by block and never as a
+  whole.
+- ``part_survey``: one pass over the parts of a pool: sources, strata and their counts; ids that
+  occur twice.
 - ``pickled_arrays``: pickles that hold plain values and NumPy arrays, read without running
   anything of theirs.
 - ``pixels``: any image in memory -> encoded bytes, or 8-bit numbers (height, width[, 1, 3 or 4]).

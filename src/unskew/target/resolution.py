@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -91,11 +92,19 @@ class PoolCells:
         return add_design(self.code_n[kept_n], self.unit_n[kept_n], len(self.cells))
 
 
-def find_pool_cells(target: Target, pool: Pool | pd.DataFrame) -> PoolCells:
-    """Find the cell of every row, drop what the target drops, and count the units."""
+def find_pool_cells(
+    target: Target,
+    pool: Pool | pd.DataFrame,
+    unit_n: Floats | None = None,
+    image_n: Floats | None = None,
+) -> PoolCells:
+    """Find the cell of every row, drop what the target drops, and count the units.
+
+    ``unit_n`` and ``image_n``: of a table of counts, the units and images that each row is.
+    """
     frame = pool.frame if isinstance(pool, Pool) else pool
     attributes = [_read_attribute(target, frame, name) for name in target.by]
-    drop_n, dropped = _dropped_rows(attributes, len(frame))
+    drop_n, dropped = _dropped_rows(attributes, len(frame), image_n)
     design_n = design_of_frame(frame)
     if design_n is not None:
         drop_n = drop_n | (design_n == 0)
@@ -113,9 +122,9 @@ def find_pool_cells(target: Target, pool: Pool | pd.DataFrame) -> PoolCells:
         )
     code_n = np.full(len(frame), -1, dtype=np.int64)
     code_n[~drop_n] = cell_m
-    unit_n, n_split = _count_units(target, frame, code_n)
-    if design_n is not None:
-        unit_n = unit_n * design_n
+    own_n, n_split = _count_units(target, frame, code_n)
+    for factor_n in (design_n, unit_n):
+        own_n = own_n if factor_n is None else own_n * factor_n
     known = {attribute.name: attribute.known for attribute in attributes}
     names, source_n = _read_sources(pool)
     group_n = None
@@ -125,7 +134,7 @@ def find_pool_cells(target: Target, pool: Pool | pd.DataFrame) -> PoolCells:
         cells,
         in_scope_c,
         code_n,
-        unit_n,
+        own_n,
         dropped,
         known,
         n_split,
@@ -146,11 +155,18 @@ def _read_sources(pool: Pool | pd.DataFrame) -> tuple[tuple[str, ...], Codes]:
     return tuple(names), source_n.astype(np.int32)
 
 
+def _hint(name: str, columns: list[str]) -> str:
+    parts = [part.strip() for part in re.split(r"[*×:,+&]", name)]
+    if len(parts) > 1 and set(parts) <= set(columns):
+        return f" A joint distribution of {' and '.join(parts)} is Target.table(frame)."
+    return did_you_mean(name, columns)
+
+
 def _read_attribute(target: Target, frame: pd.DataFrame, name: str) -> _Attribute:
     if name not in frame.columns:
         raise DataError(
             f"the target names the column {name!r}, which the images do not have; their columns "
-            f"are {first_few(list(frame.columns), 12)}.{did_you_mean(name, frame.columns)}",
+            f"are {first_few(list(frame.columns), 12)}.{_hint(name, list(frame.columns))}",
             column=name,
         )
     edges = target.bins.get(name)
@@ -243,7 +259,9 @@ def _unnamed_levels(
     )
 
 
-def _dropped_rows(attributes: list[_Attribute], n: int) -> tuple[Bools, dict[str, int]]:
+def _dropped_rows(
+    attributes: list[_Attribute], n: int, image_n: Floats | None = None
+) -> tuple[Bools, dict[str, int]]:
     """((n,) which rows the target drops, how many for each level)."""
     drop_n = np.zeros(n, dtype=np.bool_)
     dropped: dict[str, int] = {}
@@ -251,7 +269,8 @@ def _dropped_rows(attributes: list[_Attribute], n: int) -> tuple[Bools, dict[str
         for at, (level, rule) in enumerate(zip(attribute.levels, attribute.rules, strict=True)):
             if rule == "drop":
                 hit_n = (attribute.code_n == at) & ~drop_n
-                dropped[f"{attribute.name} = {level}"] = int(hit_n.sum())
+                n_hit = hit_n.sum() if image_n is None else image_n[hit_n].sum()
+                dropped[f"{attribute.name} = {level}"] = int(n_hit)
                 drop_n |= hit_n
     if drop_n.all():
         raise DataError(
@@ -289,11 +308,17 @@ def _count_units(target: Target, frame: pd.DataFrame, code_n: Ints) -> tuple[Flo
     return unit_n, int((np.bincount(pair_ga[:, 0], minlength=len(groups)) > 1).sum())
 
 
-def stratify_pool(target: Target, pool: Pool | pd.DataFrame) -> TargetStrata:
+def stratify_pool(
+    target: Target,
+    pool: Pool | pd.DataFrame,
+    unit_n: Floats | None = None,
+    image_n: Floats | None = None,
+) -> TargetStrata:
     """Find the target's mass of every stratum of the pool.
 
     The steps: place the rows in cells, weigh the cells in scope, add those kept at their pool
-    share.
+    share. A table of counts works too, ``unit_n`` and ``image_n`` being the units and images that
+    each of its rows is.
     """
     if target.kind in ("sample", "source"):
         raise ConfigError(
@@ -303,8 +328,8 @@ def stratify_pool(target: Target, pool: Pool | pd.DataFrame) -> TargetStrata:
             option="target",
             value=target.kind,
         )
-    cells = find_pool_cells(target, pool)
-    strata = _all_strata(target, cells, weigh_cells(target, cells))
+    cells = find_pool_cells(target, pool, unit_n, image_n)
+    strata = replace(_all_strata(target, cells, weigh_cells(target, cells)), images=image_n)
     population, sentences = strata_sentences(target, strata, cells.n_split_groups)
     return replace(strata, population=population, sentences=sentences)
 

@@ -172,12 +172,17 @@ def _options(target: Target) -> list[str]:
     return sentences
 
 
+def _count_images(strata: TargetStrata, is_one_n: Bools) -> int:
+    """Count the images of the rows where ``is_one_n``."""
+    return int(is_one_n.sum() if strata.images is None else strata.images[is_one_n].sum())
+
+
 def strata_sentences(
     target: Target, strata: TargetStrata, n_split_groups: int
 ) -> tuple[str, tuple[str, ...]]:
     """(which population results describe, all sentences)."""
     sentences = list(target_sentences(target))
-    n = strata.code.size
+    n = _count_images(strata, strata.code >= -1)
     if n_split_groups:
         sentences.append(
             f"{n_split_groups} groups have images in several strata and count once in each."
@@ -188,7 +193,7 @@ def strata_sentences(
     for reason, count in strata.dropped.items():
         sentences.append(f"Dropped: {count} of {n} images, {reason}.")
     for at in np.flatnonzero(~strata.in_scope):
-        count = int((strata.code == at).sum())
+        count = _count_images(strata, strata.code == at)
         sentences.append(
             f"Kept at its pool share, {strata.mass[at]:.4g}: "
             f"{cell_text(strata.by, strata.strata[at])} ({count} images)."
@@ -196,10 +201,8 @@ def strata_sentences(
     empty_c = strata.mass == 0
     if empty_c.any():
         names = [cell_text(strata.by, strata.strata[at]) for at in np.flatnonzero(empty_c)]
-        sentences.append(
-            f"{int(empty_c[strata.code[strata.code >= 0]].sum())} images get weight 0: the target "
-            f"has no {first_few(names)}."
-        )
+        count = _count_images(strata, (strata.code >= 0) & empty_c[strata.code])
+        sentences.append(f"{count} images get weight 0: the target has no {first_few(names)}.")
     population = _population(target, strata)
     return population, (*sentences, f"Results describe {population}.")
 

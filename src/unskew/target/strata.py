@@ -58,6 +58,7 @@ class TargetStrata:
         strata outside the target's scope keep; None where they do not.
     disagreement : how far the sources disagree about the interactions; None where they were not
         taken from several sources.
+    images : (n,) how many images each row is; None: one each.
     """
 
     by: tuple[str, ...]
@@ -73,6 +74,7 @@ class TargetStrata:
     sentences: tuple[str, ...] = field(repr=False)
     counted: CountedMasses | None = field(repr=False, default=None)
     disagreement: Disagreement | None = None
+    images: Floats | None = field(repr=False, default=None)
 
     @property
     def covariance(self) -> Floats | None:

@@ -142,13 +142,23 @@ def judge_lone_strata(
     lone_p = np.where(is_lone_p, weight_p, -1.0)
     cell = int(cell_p[lone_p == lone_p.max()].min())
     count = int(np.count_nonzero(cell_p == cell))
+    return judge_lone_stratum(overlap, lone, names[cell], float(mass_c[cell]), count)
+
+
+def judge_lone_stratum(
+    overlap: Overlap, lone: float, name: str, mass: float, count: int
+) -> Overlap:
+    """Turn the verdict to "weak" where ``lone`` of `judge_lone_strata` is large.
+
+    ``name``, ``mass`` and ``count`` are those of the worst stratum.
+    """
     held = "has a single one" if count == 1 else f"has {count}, one of which outweighs the others"
     return _judge(
         overlap,
         "lone",
         lone,
         _LONE,
-        f"The stratum {short_name(names[cell], 80)} is {mass_c[cell]:.2g} of the target and {held} "
+        f"The stratum {short_name(name, 80)} is {mass:.2g} of the target and {held} "
         f"(image, or group): how much they differ there is not known, and such strata carry "
         f"{lone:.0%} of the variance (limit {_LONE:.0%}). Errors may be larger than they look. "
         "Collect more images of it, or use coarser strata.",

@@ -1,0 +1,302 @@
+"""`debias` over parts: learn on a subsample, stream to apply.
+
+Exact where a sum over rows suffices: counts of strata, normalizers, coefficients of `Tilt` and of
+logistic `Propensity`, weights, ESS and means. From a subsample, stratified by source and stratum
+and counted by the inverse of the chance of inclusion: where the iteration starts, how features are
+scaled, and the verdict. A pool that is no larger than the subsample is weighed in memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unskew.debiasing.part_run import PartRun, make_solution
+from unskew.debiasing.part_strata import weigh_strata
+from unskew.debiasing.part_sums import StreamedProblem, total_parts
+from unskew.debiasing.part_weighers import (
+    InMemoryWeigher,
+    LogLinearWeigher,
+    RowsOfBlock,
+)
+from unskew.debiasing.part_weights import PartWeights
+from unskew.engine.block_engines import open_engine
+from unskew.errors import ConfigError, OverlapError
+from unskew.records import Floats, Pool, Target, Weights
+from unskew.records.design_weights import add_design
+from unskew.sources.part_pool import PartPool
+
+if TYPE_CHECKING:
+    from unskew.bias.base import Bias
+    from unskew.bias.fitted import FittedBias
+    from unskew.sources.part_survey import Survey
+
+SUBSAMPLE = 1_000_000
+
+
+def debias_parts(
+    pool: PartPool,
+    bias: Bias,
+    target: Target | None,
+    *,
+    engine: Any = None,
+    subsample: int = SUBSAMPLE,
+    settings: Mapping[str, Any],
+) -> PartWeights:
+    """Weigh a pool over parts; ``settings`` are those of `unskew.debias` in memory."""
+    engine = pool.engine if engine is None else engine
+    opened = open_engine(engine)
+
+    def again(other: Pool) -> Weights:
+        from unskew.debiasing.pool_weights import debias
+
+        return debias(other, bias, target, engine=engine, subsample=subsample, **settings)
+
+    try:
+        by, bins = _strata_columns(bias, target)
+        pool.require(by)
+        columns = _columns_read(pool, bias, by)
+        run = PartRun(pool, bias, target, opened, settings, subsample, columns, by, bins, again)
+        weights = _weigh(run)
+    except BaseException:
+        if opened is not engine:
+            opened.close()
+        raise
+    if opened is not engine:
+        weights.own_engine()
+    return weights
+
+
+def _weigh(run: PartRun) -> PartWeights:
+    from unskew.bias.strata import Strata
+
+    if len(run.pool) <= run.subsample:
+        return _weigh_in_memory(run)
+    if len(run.bias.parts) == 1 and isinstance(run.bias.parts[0], Strata):
+        return weigh_strata(run, run.bias.parts[0])
+    _check_family(run)
+    return _weigh_log_linear(run)
+
+
+def _strata_columns(
+    bias: Bias, target: Target | None
+) -> tuple[tuple[str, ...], Mapping[str, Sequence[float]]]:
+    """Return the attributes that strata, and the subsample, are made of, and their bins."""
+    from unskew.bias.strata import Strata
+
+    if target is None or not target.by or not any(isinstance(p, Strata) for p in bias.parts):
+        return (), {}
+    return tuple(target.by), {name: tuple(edges) for name, edges in target.bins.items()}
+
+
+def _columns_read(pool: PartPool, bias: Bias, by: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns that the model may read; all where it calls functions of a table."""
+    import pandas as pd
+
+    from unskew.bias.features import expand_features
+    from unskew.bias.known import Known
+    from unskew.bias.subpopulation import Subpopulation
+
+    named = [*by]
+    for part in bias.parts:
+        calls = isinstance(part, Subpopulation)
+        if isinstance(part, Known):
+            entries = part.omega.values() if isinstance(part.omega, Mapping) else [part.omega]
+            calls = any(not isinstance(e, int | float) and e not in part.columns for e in entries)
+        if calls:
+            return tuple(name for name in pool.columns if name not in ("id", "source", "content"))
+        if part.columns:
+            empty = pd.DataFrame(columns=list(pool.columns))
+            named += expand_features(empty, list(part.columns))
+    return tuple(dict.fromkeys(named))
+
+
+def _check_family(run: PartRun) -> None:
+    """Refuse what cannot be streamed yet, with the reason and the way out."""
+    from unskew.bias.known import Known
+    from unskew.bias.propensity import Propensity
+    from unskew.bias.subpopulation import Subpopulation
+    from unskew.bias.tilt import Tilt
+
+    parts = run.bias.parts
+    learned = [part for part in parts if isinstance(part, Tilt | Propensity)]
+    wrong = ""
+    if not all(isinstance(part, Known | Subpopulation | Tilt | Propensity) for part in parts):
+        names = [type(part).__name__ for part in parts]
+        wrong = f"{' × '.join(names)} is fitted to all images at once"
+    elif len(learned) > 1:
+        wrong = "two factors that are estimated are fitted in turn"
+    elif any(isinstance(part, Propensity) and not part.has_offset for part in parts):
+        wrong = "a classifier other than 'logistic' has no sums over rows"
+    elif any(isinstance(part, Known) and _is_matrix(part.omega) for part in parts):
+        wrong = "a matrix omega belongs to images in memory"
+    if wrong:
+        raise ConfigError(
+            f"{wrong}, and this pool has {len(run.pool):,} images, more than the subsample of "
+            f"{run.subsample:,}. Over parts work Strata alone, and Known, Subpopulation and one of "
+            "Tilt and Propensity('logistic') together. Or weigh pool.sample(n) in memory, and each "
+            "part by weights.weigh(table).",
+            option="bias",
+            value=run.bias.family,
+        )
+    if run.target is not None and run.target.kind == "source" and run.target.holdout:
+        raise ConfigError(
+            "images of a source that is the target cannot be held out of parts; give holdout = 0, "
+            "or a sample of the target.",
+            option="holdout",
+            value=run.target.holdout,
+        )
+
+
+def _is_matrix(omega: Any) -> bool:
+    return not isinstance(omega, Mapping | str) and not callable(omega)
+
+
+def _weigh_in_memory(run: PartRun) -> PartWeights:
+    """Weigh a pool that is no larger than the subsample: the result in memory, whatever it is."""
+    assert run.survey is not None
+    few = run.weigh_sample()
+    assert few.estimation is not None
+    share_k = np.bincount(few.source, weights=few.weight, minlength=len(few.names))
+    return run.finished(
+        reader=replace(run.block_reader(cached=False), columns=()),
+        weigher=InMemoryWeigher(few.weight),
+        solution=few.solution,
+        overlap=few.overlap,
+        squares=float(few.weight @ few.weight),
+        source_share=share_k,
+        left_out=dict(few.estimation.fitted.left_out),
+        passes=2,
+        n_sampled=len(few.weight),
+        sampled=lambda: few,
+    )
+
+
+def _weigh_log_linear(run: PartRun) -> PartWeights:
+    """Fit on the subsample, then descend over all rows to the same minimum as in memory."""
+    survey = run.survey
+    try:
+        few = run.weigh_sample()
+    except OverlapError as error:
+        raise OverlapError(
+            f"in the subsample of about {run.subsample:,} images: {error} If all images have such "
+            "a link, it is rarer than the subsample shows: give a larger subsample.",
+            error.overlap,
+            **error.facts | {"option": "subsample", "limit": run.subsample},
+        ) from error
+    assert few.estimation is not None
+    fitted = few.estimation.fitted
+    weigher, reference, ridge = _start_weigher(fitted)
+    problem = StreamedProblem(
+        run.engine,
+        run.pool.blocks,
+        run.block_reader(cached=True),
+        weigher,
+        _sample_rows(fitted),
+        _present(survey, fitted)[None, :],
+        reference,
+        ridge,
+    )
+    weigher = _descend(problem, weigher, fitted)
+    totals = total_parts(problem, weigher)
+    weigher = replace(weigher, log_total=totals.log_total)
+    size_k, k = problem.present_ck[0], len(survey.names)
+    share_k = size_k / size_k.sum()
+    u_k = weigher.u_k + totals.log_all - math.log(size_k.sum())
+    assert problem.last is not None
+    n_left = int(survey.cells["count"].sum() - survey.cells["weighed"].sum())
+    passes = problem.n_passes + 2
+    # As in memory: seen from the pool, without the target's sample.
+    solution = make_solution(
+        survey.names,
+        share_k[:k],
+        u_k[:k],
+        (np.log(share_k) - u_k)[:k],
+        method="newton",
+        gradient_norm=float(np.abs(problem.last.gradient[0, :, 0]).max() / size_k.sum()),
+        n_steps=problem.n_passes - 1,
+        n_passes=passes,
+    )
+    sum_k = totals.by_source[:k]
+    return run.finished(
+        reader=problem.reader,
+        weigher=weigher,
+        solution=solution,
+        overlap=few.overlap,
+        squares=totals.squares / float(sum_k.sum()) ** 2,
+        source_share=sum_k / sum_k.sum(),
+        left_out={"design weight 0": n_left} if n_left else {},
+        passes=passes,
+        n_sampled=len(few.weight),
+        sampled=lambda: few,
+        problem=problem,
+    )
+
+
+def _start_weigher(fitted: FittedBias) -> tuple[LogLinearWeigher, int, float]:
+    """Return where the descent begins, the reference and the ridge."""
+    from unskew.bias.propensity import FittedPropensity
+    from unskew.bias.tilt import FittedTilt
+
+    known = [f for f in fitted.factors if not isinstance(f, FittedTilt | FittedPropensity)]
+    learned = [f for f in fitted.factors if isinstance(f, FittedTilt | FittedPropensity)]
+    names = fitted.data.names
+    theta_kd, feature_map, reference, ridge = np.zeros((len(names), 0)), None, 0, 0.0
+    if learned:
+        tilt = learned[0] if isinstance(learned[0], FittedTilt) else learned[0].tilt
+        theta_kd, feature_map = tilt.theta, tilt.feature_map
+        reference, ridge = tilt.reference, tilt.ridge
+    weigher = LogLinearWeigher(
+        names, len(fitted.names), tuple(known), feature_map, theta_kd, fitted.profile.u[0]
+    )
+    return weigher, reference, ridge
+
+
+def _sample_rows(fitted: FittedBias) -> RowsOfBlock | None:
+    """Return the rows of the target's sample; None without one."""
+    data = fitted.data
+    if data.sample is None:
+        return None
+    design_m = None if data.design is None else data.design[data.n_pool :]
+    frame = data.frame.iloc[data.n_pool :].reset_index(drop=True)
+    return RowsOfBlock(frame, data.source[data.n_pool :], design_m)
+
+
+def _present(survey: Survey, fitted: FittedBias) -> Floats:
+    """(K,) images of each source, those of design weight 0 left out; also of the sample."""
+    weighed_j = survey.cells["weighed"].to_numpy(dtype=np.float64)
+    weighed_k = add_design(survey.source, weighed_j, len(survey.names))
+    sample = _sample_rows(fitted)
+    if sample is None:
+        return weighed_k
+    own = add_design(sample.source, sample.design, len(fitted.data.names))
+    return np.append(weighed_k, own[-1])
+
+
+def _descend(
+    problem: StreamedProblem, weigher: LogLinearWeigher, fitted: FittedBias
+) -> LogLinearWeigher:
+    """Descend to the maximum of the likelihood of all rows, from that of the subsample."""
+    from unskew.bias.likelihood import descend_from
+
+    data = fitted.data
+    # The subsample's shares of the sources are not quite those of all images.
+    start_k = weigher.u_k + np.log(problem.present_ck[0]) - np.log(data.size_k)
+    fit = descend_from(problem, weigher.theta_kd, start_k[None, :])
+    return replace(weigher, theta_kd=fit.theta, u_k=fit.u[0])
+
+
+def check_part_options(options: Mapping[str, Any]) -> None:
+    """Refuse options of a solve in memory that a solve over parts cannot follow."""
+    method = options.get("method", "newton")
+    if method != "newton":
+        raise ConfigError(
+            f"over parts the normalizers are found by 'newton'; got {method!r}.",
+            option="method",
+            value=method,
+            allowed=["newton"],
+        )

@@ -1,0 +1,404 @@
+"""`PartWeights`: the weights of a pool over parts, which are never collected."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import weakref
+from dataclasses import replace
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from unskew.debiasing.part_sums import (
+    PassState,
+    StreamedProblem,
+    column_block,
+    influence_block,
+    influence_of_sample,
+    mean_block,
+    pull_block,
+    strata_block,
+)
+from unskew.debiasing.part_weighers import (
+    BlockReader,
+    InMemoryWeigher,
+    LogLinearWeigher,
+    StrataWeigher,
+    Weigher,
+)
+from unskew.engine.arguments import OpenShare, checked
+from unskew.engine.written_blocks import OutputFile, write_files
+from unskew.errors import ConfigError, DataError
+from unskew.records import Estimate, Floats, Overlap, Pool, Solution, Weights
+from unskew.records.solution import count_of
+from unskew.weigh.sampling_units import degrees_of_freedom, student_estimate
+from unskew.weigh.weights_table import COLUMNS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from unskew.bias.base import Description
+    from unskew.debiasing.part_run import PartFit
+    from unskew.sources.part_pool import PartPool
+
+# A stratum of no more images than this does not show its own spread (`unskew.weigh`).
+_FEW, _PRIOR = 5, 2
+
+
+@checked
+class PartWeights(Weights):
+    """One weight for every image of a pool over parts, written and summed block by block.
+
+    ``ess``, ``mean(column)``, ``weigh(table)`` and ``to_parquet(folder)`` make one or two passes
+    and collect nothing. What needs all weights in memory (a bootstrap, a sensitivity analysis)
+    works on ``sampled``, the weights of the subsample that the model was fitted on.
+
+    Attributes
+    ----------
+    names, solution, overlap : as of `Weights`; the solution is exact, the verdict that of the
+        subsample.
+    images : number of images.
+    source_share : (K,) share of the weight of each source.
+    left_out : number of images of weight 0, by reason.
+    passes : passes over the parts until the weights were known.
+    n_sampled : images that the model was fitted on; 0 where counts were enough.
+    """
+
+    def __init__(self, fit: PartFit) -> None:
+        for name, value in (
+            *(("fit", fit), ("names", fit.pool.names), ("solution", fit.solution)),
+            *(("overlap", fit.overlap), ("images", len(fit.pool)), ("passes", fit.passes)),
+            *(("source_share", fit.source_share), ("left_out", fit.left_out)),
+            *(("n_sampled", fit.n_sampled), ("estimation", None)),
+        ):
+            object.__setattr__(self, name, value)
+
+    fit: PartFit
+    images: int
+    passes: int
+    n_sampled: int
+    source_share: Floats
+    left_out: dict[str, int]
+    solution: Solution
+    overlap: Overlap
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise DataError(
+            f"the weights of {self.images:,} images in {len(self.fit.pool.parts)} parts are not in "
+            f"memory, so there is no {what}. weights.to_parquet(folder) writes them part by part; "
+            "weights.sampled holds those of the subsample.",
+            option=what,
+            count=self.images,
+        )
+
+    @property
+    def weight(self) -> Floats:
+        """Refused: use ``to_parquet``, or ``sampled``."""
+        self._refuse("weight")
+
+    @property
+    def id(self) -> Any:
+        """Refused: use ``to_parquet``, or ``sampled``."""
+        self._refuse("id")
+
+    @property
+    def source(self) -> Any:
+        """Refused: use ``to_parquet``, or ``sampled``."""
+        self._refuse("source")
+
+    def __repr__(self) -> str:
+        n = self.images
+        return (
+            f"Weights of {count_of(n, 'image')} in {count_of(len(self.fit.pool.parts), 'part')}\n"
+            f"  effective number of images {self.ess:.1f} ({self.ess / n:.0%})\n"
+            f"  overlap {self.overlap.verdict}; {self.passes} passes over the parts"
+        )
+
+    @property
+    def ess(self) -> float:
+        """Kish's effective number of images, 1/Σ_i π_i², over all images."""
+        return 1.0 / self.fit.squares
+
+    @cached_property
+    def sampled(self) -> Weights:
+        """The weights of the subsample, in memory: for tests, bootstrap, sensitivity, pages."""
+        return self.fit.sampled()
+
+    def own_engine(self) -> None:
+        """End the engine with these weights: nobody else uses it."""
+        object.__setattr__(self, "_closing", weakref.finalize(self, self.fit.engine.close))
+
+    def close(self) -> None:
+        """End the engine that was started for these weights, and remove what it kept on disk."""
+        if (closing := getattr(self, "_closing", None)) is not None:
+            closing()
+
+    def describe(self) -> Description:
+        """Describe what the bias model assumed and estimated, and what was sampled for it."""
+        described = self.fit.describe() if self.fit.describe is not None else None
+        described = self.sampled.describe() if described is None else described
+        if self.n_sampled in (0, self.images):
+            return described
+        note = (
+            f"features, verdict and tests are those of a subsample of {self.n_sampled:,} of "
+            f"{self.images:,} images; coefficients, normalizers, weights and totals those of all"
+        )
+        return replace(described, notes=(*described.notes, note))
+
+    def weigh(self, table: Pool | pd.DataFrame) -> Floats:
+        """Weigh new images without a new solve: (m,) n π(z), as ``sample_weight``."""
+        if isinstance(self.fit.weigher, InMemoryWeigher):
+            return self.sampled.weigh(table)
+        if not isinstance(table, Pool) and not hasattr(table, "columns"):
+            raise DataError(
+                "weights.weigh takes a Pool or a DataFrame with the columns of the bias model; "
+                f"got {type(table).__name__}.",
+                option="table",
+                value=type(table).__name__,
+            )
+        from unskew.bias.features import check_columns
+
+        frame = table.frame if isinstance(table, Pool) else table
+        if isinstance(self.fit.weigher, StrataWeigher):
+            check_columns(frame, self.fit.weigher.by)
+        return self.images * self.fit.weigher.weigh_table(frame)
+
+    def refit(self, pool: Pool) -> Weights:
+        """Weigh another pool by the same model and settings."""
+        return self.fit.again(pool)
+
+    def mean(  # type: ignore[override]
+        self,
+        values: str,
+        predicted: Any = None,
+        target_predicted: Any = None,
+        *,
+        level: OpenShare = 0.95,
+    ) -> Estimate:
+        """Estimate the target mean Σ_i π_i h_i of a column, over all images, with its error.
+
+        The value is exact. The error is that of `Weights.mean` by streamed influence functions;
+        groups multiply it by the design effect that the subsample shows. Sources are not compared:
+        ``weights.sampled.mean`` does that.
+
+        Parameters
+        ----------
+        values : the name of a column of numbers.
+        predicted, target_predicted : not for parts.
+        level : coverage of the interval.
+        """
+        if predicted is not None or target_predicted is not None:
+            raise ConfigError(
+                "predictions are not read from parts; use weights.sampled.mean(values, predicted).",
+                option="predicted",
+            )
+        fit = self.fit
+        fit.pool.require([values])
+        if isinstance(fit.weigher, InMemoryWeigher):
+            return self.sampled.mean(self._column(values), level=level)
+        first, _ = fit.engine.map_blocks(
+            mean_block, fit.pool.blocks[:1], PassState(fit.reader, None, column=values)
+        )[0]
+        if isinstance(fit.weigher, StrataWeigher):
+            mean, variance_s, size_s = self._mean_of_strata(values, first)
+        else:
+            mean, variance_s, size_s = self._mean_of_solve(values, first)
+        effect = self._group_effect(values) if "group" in fit.pool.columns else 1.0
+        freedom = degrees_of_freedom(variance_s, size_s)
+        return student_estimate(mean, effect * math.sqrt(variance_s.sum()), freedom, level)
+
+    def _column(self, column: str) -> Floats:
+        """(n,) a column of a pool that is small enough to be in memory."""
+        state = PassState(self.fit.reader, None, column=column)
+        return np.concatenate(self.fit.engine.map_blocks(column_block, self.fit.pool.blocks, state))
+
+    def _mean_of_strata(self, column: str, centre: float) -> tuple[float, Floats, Floats]:
+        """Return the mean, and variance and size of every stratum and survey."""
+        fit, weigher = self.fit, self.fit.weigher
+        assert isinstance(weigher, StrataWeigher)
+        assert fit.strata is not None
+        state = PassState(fit.reader, weigher, column=column, centre=centre)
+        sums = np.sum(fit.engine.map_blocks(strata_block, fit.pool.blocks, state), axis=0)
+        count_c, mass_c, first_c, second_c, square_c, moved_c, spread_c = sums.T
+        seen_c = mass_c > 0
+        mean_c = np.divide(first_c, mass_c, out=np.zeros_like(mass_c), where=seen_c)
+        mean = float(first_c.sum())
+        # Σ π² (h − m)², with the leverage of an image its share of the stratum's weight.
+        own_c = spread_c - 2 * mean_c * moved_c + mean_c**2 * square_c
+        own_c = np.maximum(own_c, 0.0) * np.where(count_c > 1, count_c / (count_c - 1), 0.0)
+        thin_c = seen_c & (count_c <= _FEW)
+        size_c = np.where(thin_c, count_c + _PRIOR, count_c)
+        if thin_c.any() and own_c.any():
+            overall = float((second_c - 2 * mean * first_c + mean**2 * mass_c).sum())
+            overall /= 1.0 - float(square_c.sum())
+            left_c = np.maximum(count_c - 1.0, 0.0)
+            blended_c = (left_c * own_c + _PRIOR * overall * square_c) / (left_c + _PRIOR)
+            own_c = np.where(thin_c, np.maximum(own_c, blended_c), own_c)
+        apart_c = np.where(seen_c, mean_c - mean, 0.0)
+        margin_e = [
+            max(float(apart_c @ error.covariance_cc @ apart_c), 0.0) for error in fit.strata.errors
+        ]
+        freedom_e = [error.freedom + 1.0 for error in fit.strata.errors]
+        return mean + centre, np.append(own_c, margin_e), np.append(size_c, freedom_e)
+
+    def _mean_of_solve(self, column: str, centre: float) -> tuple[float, Floats, Floats]:
+        """Return the mean, and variance and size of every source, by influence functions."""
+        fit, problem = self.fit, self.fit.problem
+        assert problem is not None
+        assert isinstance(fit.weigher, LogLinearWeigher)
+        state = PassState(fit.reader, fit.weigher, column=column, centre=centre)
+        parts = fit.engine.map_blocks(pull_block, fit.pool.blocks, state)
+        total, plain_kw, pulled_kw = (np.sum(each, axis=0) for each in zip(*parts, strict=True))
+        mean = float(total[1] / total[0])
+        gradient_kw = np.zeros((problem.n_sources, plain_kw.shape[1]))
+        gradient_kw[: fit.weigher.n_kept] = mean * plain_kw - pulled_kw
+        slope_kw, curved = solve_information(problem, gradient_kw)
+        state = replace(state, centre=mean + centre, slope_kw=slope_kw)
+        parts = fit.engine.map_blocks(influence_block, fit.pool.blocks, state)
+        if problem.sample is not None:
+            parts.append(influence_of_sample(state, problem.sample))
+        own = sum(part.own for part in parts)
+        square_k, sum_k, moved_k, spread_k = np.sum([part.by_source for part in parts], axis=0).T
+        size_k = problem.present_ck[0]
+        mean_k = sum_k / size_k
+        variance_k = spread_k - 2 * mean_k * moved_k + mean_k**2 * square_k
+        variance_k = np.maximum(variance_k, 0.0) * size_k / np.maximum(size_k - 1.0, 1.0)
+        if problem.sample is None:
+            # The larger of the sandwich and the model-based variance counts, as in memory.
+            model = own + max(curved, 0.0)
+            variance_k = variance_k * max(1.0, model / max(float(variance_k.sum()), 1e-300))
+        return mean + centre, variance_k, size_k
+
+    def _group_effect(self, column: str) -> float:
+        """Return how much groups multiply the error of this mean, as the subsample shows it."""
+        few = self.sampled
+        assert few.estimation is not None
+        value_m = self.fit.sampled_values(column)
+        rows = replace(few.estimation.rows, unit=None)
+        alone = replace(
+            few, group=None, group_names=None, unit=None,
+            estimation=replace(few.estimation, rows=rows),
+        )  # fmt: skip
+        grouped, plain = few.mean(value_m).stderr, alone.mean(value_m).stderr
+        return max(1.0, grouped / plain) if plain > 0 else 1.0
+
+    def to_parquet(self, path: str | PathLike[str]) -> None:
+        """Write the weights into a folder, one Parquet part for each part of the pool.
+
+        The parts have the names and the order of rows of the pool's. A part is written completely
+        or not at all, and one that is already complete is left alone: after a run that was stopped,
+        this writes only what is missing. Columns: those of `Weights.to_parquet`.
+        """
+        folder = Path(path)
+        if folder.is_file():
+            raise ConfigError(
+                f"{str(folder)!r} is a file; the weights of parts are written into a folder.",
+                path=str(folder),
+            )
+        fit = self.fit
+        state = WriteState(fit.reader, fit.weigher, self.images, _output_schema(fit.pool))
+        write_files(fit.engine, write_part, self.output_files(), state, folder)
+
+    def output_files(self) -> list[OutputFile]:
+        """List the files that `to_parquet` writes."""
+        pool, own = self.fit.pool, self.fit.weigher.fingerprint
+        files = []
+        for number, (part, name) in enumerate(zip(pool.parts, part_names(pool), strict=True)):
+            blocks = tuple(block for block in pool.blocks if block.part == number)
+            key = hashlib.sha256(f"{own} {part.path} {part.stamp}".encode()).hexdigest()
+            files.append(OutputFile(name, key, blocks))
+        return files
+
+
+class WriteState:
+    """What `write_part` needs."""
+
+    def __init__(self, reader: BlockReader, weigher: Weigher, images: int, schema: Any) -> None:
+        self.reader, self.weigher, self.images, self.schema = reader, weigher, images, schema
+
+
+def write_part(file: OutputFile, state: WriteState, path: Path) -> dict[str, Any]:
+    """Write the weights of one part, a block at a time."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    roles = [name for name in COLUMNS[:-2] if name not in ("source",)]
+    total, n = 0.0, 0
+    with pq.ParquetWriter(path, state.schema) as writer:
+        for block in file.blocks:
+            rows = state.reader.read(block)
+            weight_n = state.weigher.weigh(block, rows)
+            own = state.reader.reader
+            known = [name for name in roles if name in own.columns]
+            columns = {}
+            if known:
+                from unskew.engine.blocks import read_block
+
+                table = read_block(block, [own.columns[name] for name in known])
+                columns = dict(zip(known, table.columns, strict=True))
+            names = pa.array(state.reader.names, pa.string())
+            columns["source"] = names.take(pa.array(rows.source))
+            columns["weight"] = pa.array(weight_n)
+            columns["sample_weight"] = pa.array(weight_n * state.images)
+            arrays = [
+                _cast(columns[field.name], field.type)
+                if field.name in columns
+                else pa.nulls(len(block), field.type)
+                for field in state.schema
+            ]
+            writer.write_table(pa.Table.from_arrays(arrays, schema=state.schema))
+            total, n = total + float(weight_n.sum()), n + len(block)
+    return {"rows": n, "weight": total}
+
+
+def _cast(column: Any, arrow_type: Any) -> Any:
+    return column if column.type == arrow_type else column.cast(arrow_type)
+
+
+def _output_schema(pool: PartPool) -> Any:
+    """Return the columns of weights.parquet, roles in the types that the parts have."""
+    import pyarrow as pa
+
+    from unskew.engine.blocks import read_schema
+
+    own = read_schema(pool.parts[0].path)
+    fields = []
+    for name in COLUMNS:
+        kind = pa.string()
+        if name in ("weight", "sample_weight"):
+            kind = pa.float64()
+        elif name != "source" and name in pool.reader.columns:
+            kind = own.field(pool.reader.columns[name]).type
+            kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        fields.append(pa.field(name, kind))
+    return pa.schema(fields)
+
+
+def part_names(pool: PartPool) -> list[str]:
+    """Name the output of every part: its path below what all parts have in common."""
+    paths = [part.path.split("://", 1)[-1] for part in pool.parts]
+    if len(paths) == 1:
+        return [paths[0].rsplit("/", 1)[-1]]
+    common = os.path.commonpath(paths)
+    return [os.path.relpath(path, common) for path in paths]
+
+
+def solve_information(problem: StreamedProblem, gradient_kw: Floats) -> tuple[Floats, float]:
+    """Solve I a = ∂μ̂/∂η for (K, W) a, I the information of (u, θ); also aᵀ ∂μ̂/∂η."""
+    assert problem.last is not None
+    assert problem.last.hessian is not None
+    size = gradient_kw.size
+    information = problem.last.hessian[0].reshape(size, size).copy()
+    ridge_kw = np.zeros_like(gradient_kw)
+    ridge_kw[:, 1:] = problem.ridge
+    information[np.diag_indices(size)] += ridge_kw.ravel()
+    free = problem.free
+    slope = np.zeros(size)
+    inverse = np.linalg.pinv(information[np.ix_(free, free)], rcond=1e-13, hermitian=True)
+    slope[free] = inverse @ gradient_kw.ravel()[free]
+    return slope.reshape(gradient_kw.shape), float(slope @ gradient_kw.ravel())

@@ -1,0 +1,112 @@
+"""Weights over parts are those in memory: by any engine, in any blocks, from any subsample."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import unskew
+from parted_pools import (
+    KNOWN,
+    PRODUCT,
+    STRATA,
+    TILT,
+    in_memory,
+    make_frame,
+    read_parts,
+    write_parts,
+)
+from unskew import ConfigError, OverlapError, Pool, Target, bias
+
+
+def weights_over_parts(folder: Path, case: Any, **options: Any) -> pd.DataFrame:
+    roles = {name: options.pop(name) for name in ("block_rows", "design_weight") if name in options}
+    weights = unskew.debias(Pool.from_parquet(folder / "pool", **roles), *case, **options)
+    weights.to_parquet(folder / "weights")
+    weights.close()
+    return read_parts(folder / "weights")
+
+
+@pytest.mark.parametrize(
+    "case", [STRATA, KNOWN, TILT, PRODUCT], ids=["strata", "known", "tilt", "product"]
+)
+def test_they_equal_those_in_memory(tmp_path: Path, case: Any) -> None:
+    frame = write_parts(tmp_path / "pool")
+    table = weights_over_parts(tmp_path, case, subsample=900, block_rows=700)
+    weights = unskew.debias(in_memory(frame), *case)
+    assert table["id"].tolist() == frame["id"].tolist()
+    # The ridge of 1e-6 of a tilt is on features as the subsample scales them.
+    rtol = 1e-9 if case in (TILT, PRODUCT) else 1e-10
+    np.testing.assert_allclose(table["weight"], weights.weight, rtol=rtol)
+
+
+def test_up_to_the_subsample_they_are_those_in_memory_for_every_family(tmp_path: Path) -> None:
+    frame = write_parts(tmp_path / "pool")
+    case = bias.Propensity(["z"], folds=2), Target.source("a")
+    table = weights_over_parts(tmp_path, case, block_rows=700)
+    np.testing.assert_allclose(
+        table["weight"], unskew.debias(in_memory(frame), *case).weight, rtol=1e-10
+    )
+
+
+@pytest.mark.parametrize("case", [STRATA, TILT], ids=["strata", "tilt"])
+def test_with_design_weights_too(tmp_path: Path, case: Any) -> None:
+    frame = make_frame()
+    frame.loc[::7, "drawn"] = 0.0
+    write_parts(tmp_path / "pool", frame)
+    table = weights_over_parts(tmp_path, case, subsample=900, design_weight="drawn")
+    weights = unskew.debias(in_memory(frame, design_weight="drawn"), *case)
+    np.testing.assert_allclose(table["weight"], weights.weight, rtol=1e-9, atol=1e-15)
+
+
+def test_with_a_sample_of_the_target(tmp_path: Path) -> None:
+    frame = write_parts(tmp_path / "pool")
+    rng = np.random.default_rng(1)
+    sample = pd.DataFrame({"id": np.arange(200), "source": "t", "z_0": rng.normal(size=200)})
+    case = bias.Tilt(["z_0"]), Target.sample(Pool.from_frame(sample, id="id"))
+    table = weights_over_parts(tmp_path, case, subsample=900, check_sample=False)
+    weights = unskew.debias(in_memory(frame), *case, check_sample=False)
+    np.testing.assert_allclose(table["weight"], weights.weight, rtol=1e-9)
+
+
+def test_engines_blocks_and_workers_make_no_difference(tmp_path: Path) -> None:
+    write_parts(tmp_path / "pool")
+    base = weights_over_parts(tmp_path, TILT, subsample=900)["weight"]
+    with ThreadPoolExecutor(3) as pool:
+        for engine, block_rows in (("local", 300), (pool, 1000)):
+            other = weights_over_parts(
+                tmp_path, TILT, subsample=900, engine=engine, block_rows=block_rows
+            )
+            np.testing.assert_allclose(other["weight"], base, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("model", "target"),
+    [
+        (bias.Box(["z_0"]), None),
+        (bias.Propensity(["z_0"], classifier="boosting"), Target.source("a")),
+        (bias.Product(bias.Strata("label"), bias.Tilt(["z_0"], reference="a")), STRATA[1]),
+        (bias.Known(np.ones((1500, 3))), None),
+        (bias.Tilt(["z_0"]), Target.source("a", holdout=0.5)),
+        (bias.Strata("label"), Target.source("a")),
+    ],
+)
+def test_what_cannot_be_streamed_says_so_and_works_up_to_the_subsample(
+    tmp_path: Path, model: Any, target: Any
+) -> None:
+    write_parts(tmp_path)
+    with pytest.raises(ConfigError, match="parts"):
+        unskew.debias(Pool.from_parquet(tmp_path), model, target, subsample=900)
+
+
+def test_a_link_that_the_subsample_misses_is_no_verdict_on_all_images(tmp_path: Path) -> None:
+    frame = make_frame()
+    frame["in_b"] = (frame["source"] == "b").astype(float)
+    write_parts(tmp_path, frame)
+    with pytest.raises(OverlapError, match="larger subsample"):
+        unskew.debias(Pool.from_parquet(tmp_path), *KNOWN, subsample=900)
