@@ -3,6 +3,7 @@
 - ``annotation_rules``: the rule that an annotation states: what a value must be, and how to say
   it.
 - ``arguments``: arguments of public functions, checked against their annotations: `checked`.
+- ``frames``: tables and columns of other packages, read as pandas reads them.
 - ``numba_import``: Numba without the settings of the working directory.
 - ``parent_watch``: processes that end when the one that started them does.
 - ``patterns``: regular expressions of the user, stopped where one would search for ever.

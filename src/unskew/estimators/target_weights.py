@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from numbers import Real
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -310,3 +310,21 @@ def _numbers(pool: Pool, column: str) -> Floats:
             count=int((~np.isfinite(value_n)).sum()),
         )
     return value_n
+
+
+def draw_seed(random_state: Any) -> int:
+    """Return an integer ``random_state``, or draw a seed from the generator that it names."""
+    from sklearn.utils import check_random_state
+
+    try:
+        generator = check_random_state(random_state)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(
+            "random_state is a whole number from 0 to 2³² − 1, a numpy.random.RandomState, or "
+            f"None; got {random_state!r}.",
+            option="random_state",
+            value=repr(random_state),
+        ) from error
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    return int(generator.randint(2**31 - 1))

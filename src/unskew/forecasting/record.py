@@ -162,6 +162,11 @@ class Forecast:
         values: dict[str, Any] = finite({**asdict(self), "choice": self.choice.to_dict()})
         return values
 
+    def _repr_html_(self) -> str:
+        from unskew.report.notebook import forecast_html
+
+        return forecast_html(self)
+
     def __str__(self) -> str:
         return "\n".join(self.lines())
 

@@ -94,6 +94,11 @@ class Overlap:
         """Whether the directed graph is strongly connected: normalizers are identifiable then."""
         return len(self.components) == 1
 
+    def _repr_html_(self) -> str:
+        from unskew.report.notebook import overlap_html
+
+        return overlap_html(self)
+
     def __repr__(self) -> str:
         lines = [f"Overlap of {count_of(len(self.names), 'source')}: {self.verdict}"]
         if self.connected and self.weakest_link is not None and self.weakest_count is not None:

@@ -20,6 +20,7 @@ from unskew.diagnosis.target_comparison import (
 )
 from unskew.engine.arguments import checked
 from unskew.errors import CoverageError, OverlapError, wrong_option
+from unskew.files.addresses import is_address, uploaded_folder
 from unskew.files.locks import folder_locked
 from unskew.records import Diagnostics, Target
 from unskew.report.summary.record import SplitRow, Summary
@@ -176,7 +177,8 @@ def run(
     ----------
     config : a TOML file, settings that were read from one, or inputs that were read already.
     out : folder for weights, solution, diagnostics, features, settings and page, written together
-        or not at all; None: nothing is written.
+        or not at all; None: nothing is written. To an address (``s3://bucket/out``) they are
+        uploaded at the end, `files.json` last; there are no locks there.
     overwrite : replace the results of another run in ``out``.
     command : kept with the results as the command that made them.
     progress : a bar while images are read; None: where the error stream is a terminal.
@@ -207,6 +209,10 @@ def run(
             "a run takes a configuration: the path of a TOML file, or what read_config returns",
             config=type(config).__name__,
         )
+    if isinstance(out, str) and is_address(out):
+        with uploaded_folder(out, overwrite=overwrite) as made:
+            options = {"progress": progress, "allow_code": allow_code}
+            return run(config, made, command=command, **options)  # type: ignore[arg-type]
     folder = None if out is None else Path(out)
     if folder is not None:
         check_output(folder, overwrite)

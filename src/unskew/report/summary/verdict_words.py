@@ -233,7 +233,7 @@ def _judge_tests(
             f"The bias model does not describe the sources (p = {p_value['fit']:.2g}): {worst} of "
             f"{source} is off most.",
             f"Try a bias model that is freer in {worst} (a Product with it, Tilt of degree 2, "
-            "Propensity); unskew.choose_bias compares them.",
+            "Propensity); unskew choose, in Python choose_bias, compares them.",
         )
     if p_value.get("resemblance", 1.0) < OBJECTION:
         assert resemblance is not None
