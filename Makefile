@@ -12,7 +12,7 @@ READY  := $(VENV)/.ready
 DOCS   := $(VENV)/.ready-docs
 PIP    := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-# Of `make figures` and `make tables`: the folder with cifar10/ and cifar100/, and where to write.
+# Of `make figures` and `make tables`: where CIFAR is (DOWNLOAD=1 fetches it there), and where to write.
 DATA   ?= cifar
 OUT    ?= $@
 # Of `make fuzz`: mutants of each format, and which ones.
@@ -75,10 +75,10 @@ dist: $(READY) ## wheel and sdist into dist/, tried out
 	$$python -m pytest -q -p no:cacheprovider -m "not slow" $(SDIST_TESTS)
 
 figures: $(READY) ## the article's figures from DATA=cifar into OUT=figures
-	$(VENV)/bin/python -m paper figures --data "$(DATA)" --output "$(OUT)"
+	$(VENV)/bin/python -m paper figures --data "$(DATA)" $(if $(DOWNLOAD),--download) --output "$(OUT)"
 
 tables: $(READY) ## the article's tables from DATA=cifar into OUT=tables
-	$(VENV)/bin/python -m paper tables --data "$(DATA)" --output "$(OUT)"
+	$(VENV)/bin/python -m paper tables --data "$(DATA)" $(if $(DOWNLOAD),--download) --output "$(OUT)"
 
 bench: $(BENCH)/.ready ## speed and memory compared with other packages; writes docs/performance.md
 	$(BENCH)/bin/python benchmarks/solvers.py

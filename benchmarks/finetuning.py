@@ -22,7 +22,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from paper.cifar_sheets import Sheets, read_sheets
+from paper.cifar_copies import CifarSplit
+from paper.cifar_data import read_split
 from unskew.records import Ints
 
 SIZES = {"north": 700, "south": 400, "web": 200}
@@ -99,7 +100,7 @@ def call(*words: str) -> str:
 def write_images(data: Path, folder: Path, seed: int) -> None:
     """Write three biased sources and a uniform test folder by class, images of any size."""
     rng = np.random.default_rng(seed)
-    train, test = read_sheets(data, "cifar10", "train"), read_sheets(data, "cifar10", "test")
+    train, test = read_split(data, "cifar10", "train"), read_split(data, "cifar10", "test")
     left = rng.permutation(len(train.label))
     part = folder.with_name(folder.name + ".part")
     for k, (name, size) in enumerate(SIZES.items()):
@@ -123,7 +124,7 @@ def draw_classes(label_n: Ints, rows: Ints, count_m: np.ndarray, rng: np.random.
     )
 
 
-def write_folder(folder: Path, sheets: Sheets, rows: Ints, rng: np.random.Generator) -> None:
+def write_folder(folder: Path, sheets: CifarSplit, rows: Ints, rng: np.random.Generator) -> None:
     """Write images by class, enlarged to any size and cut to any aspect ratio from 3/4 to 4/3."""
     for row in rows:
         image = Image.fromarray(sheets.images[row])

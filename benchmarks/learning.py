@@ -26,7 +26,7 @@ from learning_settings import CASES, MATTERS, Case
 from learning_ways import measure_ways
 from solver_table import commit_facts
 
-from paper.cifar_sheets import find_data
+from paper.cifar_data import find_data
 from paper.features import Features, embed_split, load_features
 from paper.settings import Population
 from unskew.engine.threads import one_blas_thread

@@ -2,6 +2,11 @@
 
 python benchmarks/learning_estimators.py            eight seeds, about fifteen minutes on one core
 python benchmarks/learning_estimators.py --seeds 2  quicker, and rougher
+python benchmarks/learning_estimators.py --print    the table of what was measured
+
+A line of benchmarks/results/learning-estimators.jsonl is one setting, learner and seed, with the
+commit. A run that was stopped goes on where it was. `--again` measures `auto` and `weights` again
+where another commit did, and keeps the other columns with that commit (`others`).
 
 Accuracy in points on an unbiased test sample, mean over the seeds; in brackets what the column is
 ahead of `auto` by, with its paired standard error. Then the calibration error of `auto`'s
@@ -12,18 +17,22 @@ in the way "weights", where such a fit takes long enough to be timed beside the 
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from learning_results import Results, seeds_text
 from sklearn.base import BaseEstimator
 from sklearn.datasets import load_digits
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from solver_table import commit_facts
 
 import unskew
 from unskew import DebiasedClassifier, Pool, Target
@@ -34,6 +43,7 @@ from unskew.records import Floats, Ints
 
 WAYS = ("auto", "weights", "half", "logit")
 RECIPES = ("naive", "class_balanced", "logit_adjustment")
+RESULTS = Path(__file__).parent / "results" / "learning-estimators.jsonl"
 NOISE = 0.25
 DIM = 0.35
 
@@ -233,30 +243,34 @@ class Outcome:
     chosen: str
 
 
-def compare(problem: Problem, learner: BaseEstimator, seed: int) -> Outcome:
-    """Fit every way and every recipe."""
-    hits, errors, seconds, chosen = (
-        [],
-        [],
-        [_fit(problem, DummyClassifier(), "weights", seed)[1]],
-        "",
-    )
-    for way in WAYS:
+def compare(
+    problem: Problem, learner: BaseEstimator, seed: int, others: list[float] | None = None
+) -> Outcome:
+    """Fit every way and every recipe; those after "weights" not where ``others`` are known."""
+    hits, errors, chosen = [], [], ""
+    seconds = [_fit(problem, DummyClassifier(), "weights", seed)[1]]
+    for way in WAYS[: None if others is None else 2]:
         model, second = _fit(problem, learner, way, seed)
         chosen = chosen or _named(model.way_)
         seconds.append(second)
-        hits.append(model.score(problem.X_test, problem.y_test))
+        hits.append(100.0 * model.score(problem.X_test, problem.y_test))
         errors.append(calibration_error(model, problem))
+    # Weighing, which is in all of them, is no part of a fit.
+    of_auto, of_weights = seconds[1] - seconds[0], seconds[2] - seconds[0]
+    fits = of_auto / of_weights if of_weights > max(0.02, 0.1 * seconds[0]) else None
+    hits += _recipes(problem, learner) if others is None else others
+    return Outcome(hits, (errors[0], errors[1]), fits, chosen)
+
+
+def _recipes(problem: Problem, learner: BaseEstimator) -> list[float]:
     pool = Pool.from_arrays(problem.source.astype(str), label=problem.y)
+    hits = []
     for name in RECIPES:
         # Without known shares, logit adjustment assumes equal ones, as is usual.
         target = problem.shares if name == "logit_adjustment" else None
         recipe = make_baseline(name, pool, target).fit(learner, problem.X, problem.y)
-        hits.append(recipe.score(problem.X_test, problem.y_test))
-    # Weighing, which is in all of them, is no part of a fit.
-    of_auto, of_weights = seconds[1] - seconds[0], seconds[2] - seconds[0]
-    fits = of_auto / of_weights if of_weights > max(0.02, 0.1 * seconds[0]) else None
-    return Outcome([100.0 * hit for hit in hits], (errors[0], errors[1]), fits, chosen)
+        hits.append(100.0 * recipe.score(problem.X_test, problem.y_test))
+    return hits
 
 
 def _fit(
@@ -287,19 +301,78 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--print", action="store_true", dest="only_print")
+    parser.add_argument("--again", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    results = Results(RESULTS, ("setting", "learner", "seed"))
+    if not options.only_print:
+        measure(results, options.seeds, again=options.again)
+    print_table(results, options.seeds)
+
+
+def measure(results: Results, n_seeds: int, *, again: bool) -> None:
+    """Add a line for each setting, learner and seed that has none (``again``: of this commit)."""
+    commit = commit_facts()
+    for seed, setting in itertools.product(range(n_seeds), SETTINGS):
+        problem = None
+        for name, learner in learners(seed).items():
+            known = results.read().get((setting, name, seed))
+            if known is not None and (not again or known["commit"] == commit):
+                continue
+            problem = problem or SETTINGS[setting](seed)
+            others = None if known is None else known["accuracy"][2:]
+            facts = {"setting": setting, "learner": name, "seed": seed, "commit": commit}
+            facts["others"] = commit if known is None else known.get("others", known["commit"])
+            results.add(facts | asdict(compare(problem, learner, seed, others)))
+
+
+def print_table(results: Results, n_seeds: int) -> None:
+    records = [record for record in results.read().values() if record["seed"] < n_seeds]
+    commits, others = (
+        ", ".join(sorted({record.get(key, record["commit"]) for record in records}))
+        for key in ("commit", "others")
+    )
+    seeds = seeds_text(record["seed"] for record in records)
+    print(f"Seeds {seeds}; `auto` and `weights` at commit {commits}, other columns {others}\n")
     columns = [*WAYS, *RECIPES, "auto chose", "within", "calibration error", "fits"]
     print(f"| setting | learner | {' | '.join(columns)} |")
-    print("|---" * (len(columns) + 2) + "|", flush=True)
-    for setting, draw in SETTINGS.items():
-        problems = [draw(seed) for seed in range(options.seeds)]
-        for name in learners(0):
-            outcomes = [
-                compare(problem, learners(seed)[name], seed)
-                for seed, problem in enumerate(problems)
-            ]
-            print(f"| {setting} | {name} | {row(outcomes)} |", flush=True)
+    print("|---" * (len(columns) + 2) + "|")
+    behind = {}
+    for setting, name in itertools.product(SETTINGS, learners(0)):
+        outcomes = [
+            Outcome(one["accuracy"], tuple(one["calibration"]), one["fits"], one["chosen"])
+            for one in records
+            if (one["setting"], one["learner"]) == (setting, name)
+        ]
+        if len(outcomes) > 1:
+            print(f"| {setting} | {name} | {row(outcomes)} |")
+            behind[f"{setting}, {name}"] = behind_best(outcomes)
+    within = sum(gap <= stderr for gap, stderr in behind.values())
+    largest = sorted(behind, key=lambda key: -behind[key][0])[:4]
+    print(
+        f"\nWithin one standard error of the best: {within} of {len(behind)} rows. Behind it by",
+        end="",
+    )
+    print(
+        " " + "; ".join(f"{behind[key][0]:.2f} ± {behind[key][1]:.2f} ({key})" for key in largest)
+    )
+    print(f"Mean over the rows, of `auto` less each other column: {ahead_of_each(records)}")
+
+
+def ahead_of_each(records: list[dict[str, Any]]) -> str:
+    score_rc = np.array([record["accuracy"] for record in records])
+    mean_c = (score_rc[:, :1] - score_rc).mean(axis=0)
+    names = [*WAYS, *RECIPES]
+    return ", ".join(f"{n} {m:+.2f}" for n, m in zip(names[1:], mean_c[1:], strict=True))
+
+
+def behind_best(outcomes: list[Outcome]) -> tuple[float, float]:
+    """Return how far `auto` is from the best column, 0 where it is that, and its paired error."""
+    score_sc = np.array([outcome.accuracy for outcome in outcomes])
+    best = int(score_sc.mean(axis=0).argmax())
+    ahead_s = score_sc[:, best] - score_sc[:, 0]
+    return float(ahead_s.mean()), float(ahead_s.std(ddof=1) / np.sqrt(ahead_s.size))
 
 
 def row(outcomes: list[Outcome]) -> str:
@@ -314,8 +387,8 @@ def row(outcomes: list[Outcome]) -> str:
     ]
     chosen = [outcome.chosen for outcome in outcomes]
     ways = ", ".join(f"{way} {chosen.count(way)}×" for way in sorted(set(chosen)))
-    best = int(mean_c.argmax())
-    within = "yes" if ahead_c[best] <= stderr_c[best] else "no"
+    gap, stderr = behind_best(outcomes)
+    within = "yes" if gap <= stderr else "no"
     own, other = np.mean([outcome.calibration for outcome in outcomes], axis=0)
     cost = [outcome.fits for outcome in outcomes if outcome.fits is not None]
     fits = f"{np.median(cost):.1f}" if cost else "—"

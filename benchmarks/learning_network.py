@@ -16,7 +16,8 @@ from learning_ways import calibration_error
 from solver_table import commit_facts
 
 import unskew
-from paper.cifar_sheets import Sheets, read_sheets
+from paper.cifar_copies import CifarSplit
+from paper.cifar_data import read_split
 from paper.settings import Draw, Population
 from unskew.learn.baselines import make_baseline
 from unskew.learn.presets import settings_of
@@ -63,7 +64,7 @@ def measure_network(
 
     torch.set_num_threads(1)
     load = functools.cache(
-        lambda name: (read_sheets(data, name, "train"), read_sheets(data, name, "test"))
+        lambda name: (read_split(data, name, "train"), read_split(data, name, "test"))
     )
     wanted = [key for key in KEYS if CASES[key] in cases]
     for seed, key in ((seed, key) for seed in seeds for key in wanted):
@@ -84,7 +85,9 @@ def measure_network(
                 )
 
 
-def train_arm(case: Case, train: Sheets, test: Sheets, arm: str, seed: int, cache: Path) -> Record:
+def train_arm(
+    case: Case, train: CifarSplit, test: CifarSplit, arm: str, seed: int, cache: Path
+) -> Record:
     """Train a network and test it: accuracy, by class, calibration error, in points."""
     import torch
 
@@ -121,7 +124,7 @@ def train_arm(case: Case, train: Sheets, test: Sheets, arm: str, seed: int, cach
 
 
 def training_data(
-    draw: Draw, train: Sheets, arm: str, seed: int
+    draw: Draw, train: CifarSplit, arm: str, seed: int
 ) -> tuple[TrainingData, Recipe | None]:
     """The images of nine tenths of a draw with the arm's weights; the others validate."""
     bias, target = draw.families["debiased"]

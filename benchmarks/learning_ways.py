@@ -18,7 +18,7 @@ from unskew.learn.baselines import BASELINES, make_baseline
 from unskew.learn.dial import Dialled, turn_dial
 from unskew.learn.presets import TAUS
 from unskew.learn.probe import Probe
-from unskew.learn.probe_grid import RIDGES, cross_fit_logits, dialled_probe, tune_probe
+from unskew.learn.probe_grid import RIDGES, TunedProbe, cross_fit_logits, dialled_probe, tune_probe
 from unskew.learn.sklearn_fit import offset_of
 from unskew.records import Floats, Ints
 from unskew.records.clustered_mean import effective_size
@@ -67,7 +67,7 @@ def measure_ways(draw: Draw, features: Features, setting: Setting, seed: int) ->
         # Elsewhere Strata of the label are the true ω.
         true_m = images.merge(unskew.debias_weights(draw.omega, draw.pool.source).weight)
         oracle = tune_probe(images.X, images.label, true_m, images.n_classes, seed=seed)
-        yield test.record("true omega", oracle.probe, oracle.choice.ridge)
+        yield test.record("true omega", oracle, oracle.choice.ridge)
     cache: dict[bytes, npt.NDArray[np.float32]] = {}
     for name, dialled in _recipes(draw, images, target, seed):
         ridge = _best_ridge(dialled, images, weight_m, cache)
@@ -84,7 +84,7 @@ def _our_ways(images: Images, weight_m: Floats, test: TestImages, seed: int) -> 
         "reason": choice.reason,
         "ess": effective_size(weight_m),
     }
-    yield test.record("auto", tuned.probe, choice.ridge) | facts
+    yield test.record("auto", tuned, choice.ridge) | facts
     ridges = {row.way: row.ridge for row in choice.scores}
     for way, tau in TAUS.items():
         dialled = turn_dial(weight_m, images.label, images.n_classes, tau)
@@ -140,7 +140,7 @@ class TestImages:
     features: Features
     setting: Setting
 
-    def record(self, arm: str, probe: Probe, ridge: float | None) -> Record:
+    def record(self, arm: str, probe: Probe | TunedProbe, ridge: float | None) -> Record:
         """Accuracy, accuracy by group and expected calibration error, in points."""
         features = self.features
         logit_nm = probe.logits(features.test)

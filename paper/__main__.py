@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,6 +24,16 @@ app = typer.Typer(
 )
 
 
+_DATA = (
+    "Where CIFAR-10 and CIFAR-100 are: the folder of the official archives, packed or not, of "
+    "torchvision's or Hugging Face's copies, of train/CLASS and test/CLASS, or of packed sheets."
+)
+Download = Annotated[
+    bool,
+    typer.Option("--download", help="Fetch what --data lacks (162 MB each), checked by its MD5."),
+]
+
+
 class TableLearner(StrEnum):
     """The learners of `python -m paper tables`."""
 
@@ -33,16 +44,15 @@ class TableLearner(StrEnum):
 
 @app.command("figures")
 def draw_figures(
-    data: Annotated[
-        Path,
-        typer.Option(
-            "--data", help="The folder that holds cifar10 and cifar100 as sheets of images."
-        ),
-    ],
     output: Annotated[
         Path,
         typer.Option("--output", "-o", help="Folder for the figures; created if needed."),
     ],
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", help=f"{_DATA} Figures 1, 2, 3 and B3 to B7 need none."),
+    ] = None,
+    download: Download = False,
     only: Annotated[
         str,
         typer.Option("--only", help="Numbers of figures, such as 5,8,B2; all of them by default."),
@@ -51,15 +61,24 @@ def draw_figures(
         int,
         typer.Option("--runs", min=1, help="Draws of the databases wherever the article has 8."),
     ] = 8,
+    digits: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--digits",
+            help="For figure 1: NAME=FOLDER of a digit database, a subfolder for each class; may "
+            "be repeated.",
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Compute everything again.")] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
     jobs: Jobs = None,
 ) -> None:
-    """Draw every figure of the article and a few more (B1 to B4), each with its table as CSV.
+    """Draw every figure of the article and a few more (B1 to B7), each with its table as CSV.
 
     Figures that exist with the same settings are kept; after Ctrl-C the same command resumes.
     """
+    from paper.digit_databases import parse_folders
     from paper.figures import write_figures
     from unskew.cli import terminal
     from unskew.engine.threads import available_jobs
@@ -75,6 +94,8 @@ def draw_figures(
         )
 
     with remarks(quiet):
+        if download:
+            _fetch(console, data)
         done = write_figures(
             data,
             output,
@@ -84,6 +105,7 @@ def draw_figures(
             jobs=jobs or available_jobs(),
             progress=shows_progress(quiet, as_json),
             report=report,
+            digits=parse_folders(digits or []),
         )
     if as_json:
         print_json(
@@ -99,16 +121,12 @@ def draw_figures(
 
 @app.command("tables")
 def compute_tables(
-    data: Annotated[
-        Path,
-        typer.Option(
-            "--data", help="The folder that holds cifar10 and cifar100 as sheets of images."
-        ),
-    ],
+    data: Annotated[Path, typer.Option("--data", help=_DATA)],
     output: Annotated[
         Path,
         typer.Option("--output", "-o", help="Folder for the tables; created if needed."),
     ],
+    download: Download = False,
     learner: Annotated[
         TableLearner, typer.Option("--learner", help="What is trained on the weighted images.")
     ] = TableLearner.probe,
@@ -154,6 +172,8 @@ def compute_tables(
         return [name.strip() for name in text.split(",") if name.strip()]
 
     with remarks(quiet):
+        if download:
+            _fetch(console, data, names(datasets))
         done = write_tables(
             data,
             output,
@@ -185,6 +205,23 @@ def compute_tables(
             f"{', '.join(str(output / name) for name in done.files)}"
         )
         terminal.print_paragraph(console, "\n".join([sentence, *done.notes]))
+
+
+def _fetch(console: Any, data: Path | None, names: Sequence[str] = ()) -> None:
+    """Fetch the data sets that the folder lacks."""
+    from paper.arguments import check_names
+    from paper.cifar_data import DATA_SETS, TITLES, download_sets
+    from unskew.cli import terminal
+    from unskew.errors import ConfigError
+
+    if data is None:
+        raise ConfigError(
+            "--download saves CIFAR in the folder that --data names: add --data FOLDER.",
+            option="--download",
+        )
+    check_names("data set", names, DATA_SETS)
+    for name in download_sets(data, names or DATA_SETS):
+        terminal.print_paragraph(console, f"{TITLES[name]} fetched into {data}.")
 
 
 def run_paper(arguments: list[str]) -> int:

@@ -1,8 +1,9 @@
 """Compute what the authors' published code computes, rebuilt from a description of it.
 
-No line of that code is here.
-
-Two differences from the article's text:
+No line of that code is here: RobinVogel/Sampling-Weights-for-Visual-Recognition-with-Biased-
+Training-Datasets on GitHub, snapshot 6d9feb6 of 2021-09-06. That the article's tables were made by
+this version is an inference. docs/article.md lists all known differences from the text; two are
+rebuilt here.
 
 - the descent is plain full-batch gradient descent from a random start, 500 steps by default:
   minibatches are drawn and not used;

@@ -12,11 +12,21 @@ from typing import Any
 
 from paper import acquisition_experiments as acquired
 from paper import class_experiments as classes
-from paper import drawn_acquisition, drawn_classes, drawn_theory, synthetic, theorem
+from paper import digit_databases as digits
+from paper import (
+    drawn_acquisition,
+    drawn_classes,
+    drawn_digits,
+    drawn_limits,
+    drawn_theory,
+    synthetic,
+    theorem,
+)
+from paper import theorem_limits as limits
 from paper.as_published import STEP_LENGTH
 from paper.as_published import STEPS as PUBLISHED_STEPS
+from paper.cifar_data import TITLES
 from paper.experiment import Cell, Experiment
-from paper.populations import TITLES
 from unskew.solve.sgd import STEPS as ARTICLE_STEPS
 
 RUNS = 8
@@ -40,12 +50,6 @@ _OF_ACQUISITION = {
 }
 _OF_THEOREM = {"epsilon": theorem.EPSILON, "c_omega": theorem.C_OMEGA, "constant": theorem.CONSTANT}
 
-NOT_POSSIBLE = (
-    "Figure 1 (samples of not-MNIST, SynNumbers, MNIST-M and MNIST: kinds of bias across digit "
-    "databases) is not drawn: those databases "
-    "are not among the data."
-)
-
 
 @dataclass(frozen=True)
 class Figure:
@@ -67,13 +71,25 @@ class Figure:
     title: str
     experiment: Experiment = field(repr=False)
     table: str = field(repr=False)
-    draw: Callable[[Any, Path], Any] = field(repr=False)
+    draw: Callable[[Any, Path | None], Any] = field(repr=False)
     say: Callable[[Any], list[str]] = field(repr=False)
 
+    @property
+    def shows_images(self) -> bool:
+        """Whether it is computed from CIFAR."""
+        return "data" in self.experiment.settings
 
-def list_figures(fingerprints: Mapping[str, str], runs: int = RUNS) -> list[Figure]:
-    """List all figures of these data sets ({name: fingerprint}): the article's, then additions."""
-    figures = _theory()
+
+def list_figures(
+    fingerprints: Mapping[str, str],
+    runs: int = RUNS,
+    digit_folders: Mapping[str, Path] | None = None,
+) -> list[Figure]:
+    """List all figures of these data sets ({name: fingerprint}): the article's, then additions.
+
+    ``digit_folders`` : folders of further digit databases, by name, for figure 1.
+    """
+    figures = [_first(digit_folders or {}, runs), *_theory(), *_limits()]
     for name, fingerprint in fingerprints.items():
         figures += _classes(name, fingerprint, runs) + _acquisition(name, fingerprint, runs)
     return sorted(figures, key=lambda figure: (figure.number.startswith("B"), figure.number))
@@ -83,9 +99,39 @@ def _experiment(name: str, compute: Any, cells: Sequence[Cell], **settings: Any)
     return Experiment(name, {"version": _VERSION, **settings}, cells, compute)
 
 
-def _plain(draw: Callable[[Any], Any]) -> Callable[[Any, Path], Any]:
+def _plain(draw: Callable[[Any], Any]) -> Callable[[Any, Path | None], Any]:
     """Wrap a drawing function that needs no pixels."""
     return lambda frame, data: draw(frame)
+
+
+def _first(folders: Mapping[str, Path], runs: int) -> Figure:
+    """Return figure 1."""
+    places = {
+        name: str(folders[name].resolve()) if name in folders else ""
+        for name in digits.names_of_databases(folders)
+    }
+    experiment = _experiment(
+        "digits",
+        digits.kinds_of_bias,
+        [{"folders": "\n".join(f"{name}={place}" for name, place in places.items()), "runs": runs}],
+        odd_share=digits.ODD_SHARE,
+        small_part=digits.SMALL_PART,
+        n=digits.N_TRAIN,
+    )
+
+    def draw(frame: Any, data: Path | None) -> Any:
+        shown = [digits.read_digits(name, place or None) for name, place in places.items()]
+        return drawn_digits.draw_digits(frame, shown)
+
+    return Figure(
+        "1",
+        "figure-01-kinds-of-bias",
+        f"Digit databases, and what weights bring for two kinds of bias, {runs} runs.",
+        experiment,
+        "accuracies",
+        draw,
+        drawn_digits.say_digits,
+    )
 
 
 def _theory() -> list[Figure]:
@@ -153,6 +199,67 @@ def _theory() -> list[Figure]:
             "errors",
             _plain(drawn.draw_overlaps),
             drawn.say_overlaps,
+        ),
+    ]
+
+
+def _limits() -> list[Figure]:
+    """List figures B5 to B7, which show where the theorem's assumptions end."""
+    first = [_BLOCK * block for block in range(_BLOCKS)]
+    boxes = _experiment(
+        "theorem-boxes",
+        limits.box_errors,
+        list(classes.grid(omega=["box", "soft"], n=limits.BOX_SIZES, first=first, draws=[_BLOCK])),
+        boxes=limits.BOXES,
+        decay=limits.DECAY,
+    )
+    rule = _experiment(
+        "theorem-rule",
+        limits.rule_risks,
+        list(classes.grid(n=limits.RULE_SIZES, first=first, draws=[_BLOCK])),
+        factors=limits.LABEL_FACTORS.tolist(),
+        **_OF_THEOREM,
+    )
+    links = _experiment(
+        "theorem-links",
+        limits.missing_links,
+        list(
+            classes.grid(
+                constant=["kappa", "epsilon"],
+                value=limits.LINK_VALUES,
+                n=limits.LINK_SIZES,
+                draws=[_OVERLAP_DRAWS],
+            )
+        ),
+    )
+    drawn = drawn_limits
+    return [
+        Figure(
+            "B5",
+            "beyond-5-boxes",
+            "Min–max boxes, for which assumption 3 never holds: error of the risk against n.",
+            boxes,
+            "errors",
+            _plain(drawn.draw_boxes),
+            drawn.say_boxes,
+        ),
+        Figure(
+            "B6",
+            "beyond-6-learned-rule",
+            "The theorem: excess risk of a learned rule against n.",
+            rule,
+            "risks",
+            _plain(drawn.draw_rule),
+            drawn.say_rule,
+        ),
+        Figure(
+            "B7",
+            "beyond-7-links",
+            "Draws that are not connected, against n, κ and ε.",
+            links,
+            "links",
+            _plain(drawn.draw_links),
+            drawn.say_links,
         ),
     ]
 

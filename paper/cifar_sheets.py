@@ -2,72 +2,24 @@
 
 A folder holds ``train-000.webp`` …, ``test-000.webp`` … (25 rows of 40 tiles of 32 × 32 pixels,
 filled row by row; tile t of sheet s is image 1000 s + t), ``labels.npz`` (uint8 ``train``,
-``test``) and ``classes.txt`` (line y names label y). The archives as they are distributed go
-through ``unskew.sources.cifar``.
+``test``) and ``classes.txt`` (line y names label y).
 """
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError, DataError
+from unskew.errors import DataError
 from unskew.records import Ints
 
 Split = Literal["train", "test"]
 SIDE = 32
 ROWS, COLUMNS = 25, 40
 PER_SHEET = ROWS * COLUMNS
-# The environment variable that names the folder of the data.
-VARIABLE = "UNSKEW_DATA"
-
-
-@dataclass(frozen=True, eq=False)
-class Sheets:
-    """One split of a data set.
-
-    Attributes
-    ----------
-    name : "cifar10" or "cifar100", the folder's.
-    split : "train" or "test".
-    images : (n, 32, 32, 3) uint8, RGB, in the official order.
-    label : (n,) codes, indices into ``classes``.
-    classes : names of the M classes.
-    """
-
-    name: str
-    split: str
-    images: npt.NDArray[np.uint8] = field(repr=False)
-    label: Ints = field(repr=False)
-    classes: tuple[str, ...] = field(repr=False)
-
-
-def find_data(folder: str | Path | None = None, fallback: Path | None = None) -> Path | None:
-    """Return the folder that holds cifar10/ and cifar100/, or None.
-
-    It is ``folder``, else the one that the variable UNSKEW_DATA names, else ``fallback``. A named
-    folder without them is an error; the fallback may lack them.
-    """
-    named = folder or os.environ.get(VARIABLE)
-    if named is not None:
-        if not any(
-            (Path(named) / name / "labels.npz").is_file() for name in ("cifar10", "cifar100")
-        ):
-            way_out = "." if folder else f", or leave the variable {VARIABLE} empty."
-            raise ConfigError(
-                f"{named} holds neither cifar10/labels.npz nor cifar100/labels.npz. Name the "
-                f"folder that holds CIFAR as sheets{way_out}",
-                path=str(named),
-            )
-        return Path(named)
-    if fallback is not None and (fallback / "cifar10" / "labels.npz").is_file():
-        return fallback
-    return None
 
 
 def list_sheets(folder: Path, split: Split) -> list[Path]:
@@ -122,21 +74,3 @@ def read_labels(folder: Path, split: Split) -> Ints:
         raise DataError(
             f"{folder / 'labels.npz'} has no array {split!r}.", path=str(folder), key=split
         ) from error
-
-
-def read_sheets(data: Path, name: str, split: Split) -> Sheets:
-    """Read a split of ``data``/``name``, all of its images in memory (150 MB for 50,000)."""
-    folder = data / name
-    sheets = list_sheets(folder, split)
-    classes = tuple((folder / "classes.txt").read_text(encoding="utf-8").split())
-    label_n = read_labels(folder, split)
-    if label_n.max() >= len(classes):
-        raise DataError(
-            f"{folder} has labels up to {label_n.max()} but names for {len(classes)} classes only.",
-            path=str(folder),
-            value=int(label_n.max()),
-            count=len(classes),
-        )
-    return Sheets(
-        name, split, np.concatenate([read_sheet(path) for path in sheets]), label_n, classes
-    )

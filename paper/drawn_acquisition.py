@@ -8,23 +8,26 @@ from typing import Any
 import numpy as np
 
 from paper.acquisition_experiments import CHANNELS, DECAYS, EXAMPLES, N_BINS, RATIO
-from paper.cifar_sheets import PER_SHEET, SIDE, list_sheets, read_sheet
+from paper.cifar_copies import BLOCK
+from paper.cifar_data import get_copy
+from paper.cifar_sheets import SIDE
 from paper.plotting import COLOURS, NAMES, legend_below, new_figure
 
 MARGINAL_ARMS = ("article", "as_published", "exact", "soft_box", "true")
 DISTANCE_ARMS = ("naive", "article", "as_published", "exact", "soft_box", "true")
 
 
-def draw_examples(frame: Any, data: Path) -> Any:
+def draw_examples(frame: Any, data: Path | None) -> Any:
     """Draw figure 7: ten images of each bin, as one mosaic."""
-    sheets = list_sheets(data / str(frame["data"].iloc[0]), "train")
+    assert data is not None
+    copy = get_copy(data, str(frame["data"].iloc[0]))
     step = SIDE + 2
     mosaic = np.full((N_BINS * step, EXAMPLES * step, 3), 255, dtype=np.uint8)
-    for sheet, part in frame.groupby(frame["image"] // PER_SHEET):
-        images = read_sheet(sheets[int(sheet)])
+    for at, part in frame.groupby(frame["image"] // BLOCK):
+        images = copy.block("train", int(at))
         for row in part.itertuples():
             top, left = row.bin * step, row.position * step
-            mosaic[top : top + SIDE, left : left + SIDE] = images[row.image % PER_SHEET]
+            mosaic[top : top + SIDE, left : left + SIDE] = images[row.image % BLOCK]
     figure, axes = new_figure(1, 1, 5.6, 3.4)
     axes[0, 0].imshow(mosaic, interpolation="nearest")
     halves = [

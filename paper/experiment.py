@@ -31,9 +31,9 @@ Tables = dict[str, list[dict[str, Any]]]
 
 @dataclass(frozen=True)
 class Folders:
-    """The folder of the data, and the folder where a cell may keep what it computes."""
+    """The folder of the data, if any, and the folder where a cell may keep what it computes."""
 
-    data: Path
+    data: Path | None
     cache: Path
 
 

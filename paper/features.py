@@ -1,8 +1,8 @@
 """Compute the features of CIFAR that a probe learns from, once, and their components.
 
 EfficientNet-lite0 sees each image at 128 × 128 pixels; the outputs of six of its blocks and of its
-last layer, averaged over positions, are 2216 numbers. They are computed sheet by sheet (a thousand
-images) and kept, so that an interrupted run resumes. The first 384 principal
+last layer, averaged over positions, are 2216 numbers. They are computed a thousand images at a
+time and kept, so that an interrupted run resumes. The first 384 principal
 components of the training images, each divided by the fourth root of its variance, are what probes
 learn from.
 """
@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from paper.cifar_sheets import PER_SHEET, Split, list_sheets, read_labels, read_sheet
+from paper.cifar_copies import BLOCK, CifarCopy
+from paper.cifar_data import get_copy
+from paper.cifar_sheets import Split
 from unskew.files.atomic import written_whole
 from unskew.records import Floats, Ints
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 BLOCKS = (4, 7, 10, 12, 14, 15)
 SIZE = 128
 COMPONENTS = 384
+# Beginning of the SHA-256 of the labels in the official order, training split first.
+OFFICIAL_LABELS = {"cifar10": "3edb456524d5918a", "cifar100": "75e380d51ae23ac7"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,26 +68,27 @@ def embed_split(
     jobs: int = 1,
     advance: Callable[[int], None] = lambda count: None,
 ) -> list[Path]:
-    """Return the files with the features of each sheet, (1000, 2216) float16.
+    """Return the files with the features of each thousand images, (1000, 2216) float16.
 
     Missing ones are computed first.
     """
+    copy = get_copy(data, name)
     network = _network().placed(jobs, cache)
-    folder = _folder(cache, name)
+    folder = _folder(cache, _key(copy))
     folder.mkdir(parents=True, exist_ok=True)
     files = []
-    for sheet in list_sheets(data / name, split):
-        path = folder / f"{sheet.stem}.npy"
+    for at in range(copy.blocks(split)):
+        path = folder / f"{split}-{at:03d}.npy"
         if not path.is_file():
-            images = np.stack([network.prepare(pixels) for pixels in read_sheet(sheet)])
+            images = np.stack([network.prepare(pixels) for pixels in copy.block(split, at)])
             _save(path, network.compute(images).astype(np.float16))
         files.append(path)
-        advance(PER_SHEET)
+        advance(BLOCK)
     return files
 
 
 def components_file(cache: Path, name: str, components: int = COMPONENTS) -> Path:
-    """Return the file of a data set's principal components.
+    """Return the file of a data set's principal components; ``name`` is that of the official data.
 
     It is all that `load_features` needs, apart from the labels.
     """
@@ -97,21 +102,22 @@ def load_features(
 
     From the cache if possible.
     """
-    kept = components_file(cache, name, components)
+    copy = get_copy(data, name)
+    kept = components_file(cache, _key(copy), components)
     if not kept.is_file():
         train_files, test_files = (
             embed_split(data, name, split, cache, jobs=jobs) for split in ("train", "test")
         )
         train_nc, test_nc = _reduce(train_files, test_files, components)
-        borders = [_borders(data / name, split) for split in ("train", "test")]
+        borders = [_borders(copy, split) for split in ("train", "test")]
         with written_whole(kept) as temporary, temporary.open("wb") as file:
             np.savez(file, train=train_nc, test=test_nc, border=borders[0], test_border=borders[1])
     with np.load(kept) as arrays:
         return Features(
             train=arrays["train"],
             test=arrays["test"],
-            train_label=read_labels(data / name, "train"),
-            test_label=read_labels(data / name, "test"),
+            train_label=copy.labels("train"),
+            test_label=copy.labels("test"),
             border=arrays["border"],
             test_border=arrays["test_border"],
         )
@@ -121,6 +127,13 @@ def _network() -> Embedding:
     from unskew.represent.embedding import Embedding
 
     return Embedding(blocks=BLOCKS, size=SIZE, components=0, batch=16)
+
+
+def _key(copy: CifarCopy) -> str:
+    """Return what tells the images of a copy from others: its name, and labels in another order."""
+    codes = np.concatenate([copy.labels("train"), copy.labels("test")]).astype(np.uint8)
+    digest = hashlib.sha256(codes.tobytes()).hexdigest()[:16]
+    return copy.name if digest == OFFICIAL_LABELS[copy.name] else f"{copy.name}-{digest}"
 
 
 def _folder(cache: Path, name: str) -> Path:
@@ -149,7 +162,7 @@ def _reduce(train_files: list[Path], test_files: list[Path], components: int) ->
     return train_nc, test_nc
 
 
-def _borders(folder: Path, split: Split) -> Floats:
+def _borders(copy: CifarCopy, split: Split) -> Floats:
     """Return the (N, 3) mean hue, saturation and value of the border, two pixels wide.
 
     The article's section 4.3.
@@ -158,10 +171,7 @@ def _borders(folder: Path, split: Split) -> Floats:
 
     border = BorderHsv(width=2)
     return np.concatenate(
-        [
-            np.asarray(border.compute(read_sheet(path)), dtype=np.float64)
-            for path in list_sheets(folder, split)
-        ]
+        [np.asarray(border.compute(images), dtype=np.float64) for images in copy.images(split)]
     )
 
 

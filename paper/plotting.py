@@ -25,6 +25,9 @@ COLOURS = {
     "newton": "#0072b2",
     "root_n": "#e69f00",
     "constant": "#d55e00",
+    "boxes": "#0072b2",
+    "one_source": "#cc79a7",
+    "fair_ref": "#000000",
 }
 NAMES = {
     "target": "target",
@@ -38,6 +41,9 @@ NAMES = {
     "newton": "Newton",
     "root_n": "ω̂ off by C/√n",
     "constant": "ω̂ off by a constant",
+    "boxes": "min–max boxes",
+    "one_source": "importance sampling of one source",
+    "fair_ref": "unbiased sample of size n",
 }
 _DPI = 120
 _STYLE: Any = {

@@ -1,24 +1,24 @@
 """Read what the figures need of CIFAR: labels, and hue, saturation and value of the borders.
 
-Borders are computed once and kept.
+Both are read once and kept.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from paper.cifar_sheets import Split, find_data, list_sheets, read_labels, read_sheet
-from unskew.errors import ConfigError
+from paper.cifar_copies import CifarCopy
+from paper.cifar_data import OFFICIAL_PIXELS, TITLES, get_copy
+from paper.cifar_sheets import Split
 from unskew.files.atomic import written_whole
 from unskew.records import Floats, Ints
-
-DATA_SETS = ("cifar10", "cifar100")
-TITLES = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +32,7 @@ class CifarPopulation:
     border, test_border : (N, 3) hue, saturation and value of the border, two pixels wide, in [0,
         1].
     fingerprint : of all of these.
+    is_official : whether all pixels are those of the official archives, in their order.
     """
 
     name: str
@@ -40,56 +41,63 @@ class CifarPopulation:
     border: Floats = field(repr=False)
     test_border: Floats = field(repr=False)
     fingerprint: str = ""
+    is_official: bool = True
 
     @property
     def n_classes(self) -> int:
         return int(self.label.max()) + 1
 
 
-def present_sets(data: Path) -> tuple[str, ...]:
-    """List which of the two data sets the folder has; none is an error."""
-    if not data.is_dir():
-        raise ConfigError(
-            f"there is no folder {str(data)!r}. --data names the folder that holds cifar10 and "
-            "cifar100 as sheets of images.",
-            option="--data",
-            path=str(data),
-        )
-    find_data(data)
-    return tuple(name for name in DATA_SETS if (data / name / "labels.npz").is_file())
-
-
-def read_population(data: Path, name: str, cache: Path) -> CifarPopulation:
-    """Read labels and borders of both splits, the borders from the cache if possible."""
+def read_population(data: Path | None, name: str, cache: Path) -> CifarPopulation:
+    """Read labels and borders of both splits, from the cache if possible."""
+    assert data is not None, "figures of images are chosen only where there are data"
     # Whichever way the folder is written, in whichever process, it is read once.
     return _read(data.resolve(), name, cache.resolve())
 
 
+def list_unofficial(populations: Iterable[CifarPopulation], data: Path) -> list[str]:
+    """Return a sentence for each data set whose pixels are not the official ones."""
+    return [
+        f"The images of {TITLES[population.name]} in {data} are not the official ones, or come in "
+        "another order: numbers will differ from the published ones."
+        for population in populations
+        if not population.is_official
+    ]
+
+
 @lru_cache(maxsize=4)
 def _read(data: Path, name: str, cache: Path) -> CifarPopulation:
-    label, test_label = (read_labels(data / name, split) for split in ("train", "test"))
-    border, test_border = (_borders(data / name, split, cache) for split in ("train", "test"))
+    copy = get_copy(data, name)
+    stamp = hashlib.sha256(f"{copy.path};{copy.stamp()}".encode()).hexdigest()[:12]
+    kept = cache / f"population-{name}-{stamp}.npz"
+    if not kept.is_file():
+        arrays = _measure(copy)
+        cache.mkdir(parents=True, exist_ok=True)
+        with written_whole(kept) as temporary, temporary.open("wb") as file:
+            np.savez(file, **arrays)
+    with np.load(kept) as arrays:
+        label, test_label = arrays["label"], arrays["test_label"]
+        border, test_border = arrays["border"], arrays["test_border"]
+        is_official = bool(arrays["is_official"])
     digest = hashlib.sha256()
     for array in (label, test_label, border, test_border):
         digest.update(np.ascontiguousarray(array).tobytes())
-    return CifarPopulation(name, label, test_label, border, test_border, digest.hexdigest()[:16])
+    fingerprint = digest.hexdigest()[:16]
+    return CifarPopulation(name, label, test_label, border, test_border, fingerprint, is_official)
 
 
-def _borders(folder: Path, split: Split, cache: Path) -> Floats:
-    """Return the (N, 3) borders of a split, kept in a file named after its sheets."""
+def _measure(copy: CifarCopy) -> dict[str, Any]:
+    """Return labels and borders of both splits, and whether the pixels are the official ones."""
     from unskew.represent.color import border_hsv
 
-    sheets = list_sheets(folder, split)
-    stamp = ";".join(
-        f"{sheet.name}:{sheet.stat().st_size}:{sheet.stat().st_mtime_ns}" for sheet in sheets
-    )
-    kept = (
-        cache
-        / f"border-{folder.name}-{split}-{hashlib.sha256(stamp.encode()).hexdigest()[:12]}.npy"
-    )
-    if not kept.is_file():
-        border_nd = np.concatenate([border_hsv(read_sheet(sheet), width=2) for sheet in sheets])
-        cache.mkdir(parents=True, exist_ok=True)
-        with written_whole(kept) as temporary, temporary.open("wb") as file:
-            np.save(file, border_nd)
-    return np.asarray(np.load(kept), dtype=np.float64)
+    arrays: dict[str, Any] = {"is_official": True}
+    splits: tuple[tuple[Split, str], ...] = (("train", ""), ("test", "test_"))
+    for split, prefix in splits:
+        digest, borders = hashlib.sha256(), []
+        for images in copy.images(split):
+            digest.update(np.ascontiguousarray(images).tobytes())
+            borders.append(border_hsv(images, width=2))
+        arrays[f"{prefix}label"] = copy.labels(split)
+        arrays[f"{prefix}border"] = np.concatenate(borders)
+        arrays["is_official"] &= digest.hexdigest() == OFFICIAL_PIXELS[copy.name, split]
+    return arrays

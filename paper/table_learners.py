@@ -178,10 +178,10 @@ class NetworkLearner(Learner):
         return {"learner": self.name, **settings_dict(self._settings(0))}
 
     def load(self, data: Path, name: str, features: Path) -> DataSet:
-        from paper.cifar_sheets import read_sheets
+        from paper.cifar_data import read_split
         from paper.populations import read_population
 
-        train, test = read_sheets(data, name, "train"), read_sheets(data, name, "test")
+        train, test = read_split(data, name, "train"), read_split(data, name, "test")
         population = Population(train.label, read_population(data, name, features).border)
         return DataSet(name, population, train.images, test.images, test.label)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from paper.cifar_data import TITLES
 from paper.plotting import COLOURS, new_figure
-from paper.populations import TITLES
 from paper.table_settings import ARMS, Row
 from paper.table_text import Entry
 

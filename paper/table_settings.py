@@ -156,6 +156,17 @@ def images_drawn(row: Row, n: int, n_classes: int) -> int:
     return int(sum(setting.sizes)) if isinstance(setting, MissingClasses) else n
 
 
+def images_learned(row: Row, arm: str, n: int, n_classes: int) -> int:
+    """Return how many images an arm gives a weight: a network skips the others.
+
+    As published, section 4.3 has weights for as many images as the last source has.
+    """
+    setting = row.make(n, n_classes)
+    if arm == "as_published" and isinstance(setting, Acquisition):
+        return int(falling_sizes(setting.ratio, 8, setting.total)[-1])
+    return images_drawn(row, n, n_classes)
+
+
 def _classes(overlap: float) -> Row:
     return Row(
         f"classes-{overlap:g}",

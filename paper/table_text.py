@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from paper import article_numbers
-from paper.populations import TITLES
+from paper.cifar_data import TITLES
 from paper.table_cells import Record, TableCell
 from paper.table_settings import ARMS, TABLES, Row
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from paper.arguments import check_names, check_output_folder, check_runs
 from paper.article_numbers import RUNS
+from paper.cifar_data import DATA_SETS, TITLES, present_sets
 from paper.plotting import figure_style, save_figure
-from paper.populations import DATA_SETS, TITLES, present_sets
 from paper.table_cells import (
     CellStore,
     Record,
@@ -26,7 +26,7 @@ from paper.table_cells import (
 )
 from paper.table_learners import Learner, NetworkLearner, find_learner
 from paper.table_picture import draw_entries
-from paper.table_settings import ARMS, Row, images_drawn, list_rows
+from paper.table_settings import ARMS, Row, images_drawn, images_learned, list_rows
 from paper.table_text import csv_text, gather_entries, markdown_text
 from unskew.engine.progress import show_progress
 from unskew.errors import ConfigError
@@ -83,7 +83,7 @@ def write_tables(
 
     Parameters
     ----------
-    data : the folder that holds cifar10 and cifar100 as sheets; one of the two is enough.
+    data : where CIFAR-10 and CIFAR-100 are (`paper.cifar_data`); one of the two is enough.
     learner : "probe", "fast", "article", or one of your own.
     runs : draws of the databases; run r has the seed r.
     datasets, settings, arms : keys; all by default, for "fast" `FAST_SETTINGS` and `FAST_ARMS` on
@@ -203,12 +203,19 @@ def _time_needed(
 ) -> str:
     dataset = load_dataset(workplace, waiting[0].dataset)
     rate = learner.images_per_second(dataset, workplace.cache / "two-steps")
-    hours = learner.epochs * dataset.n / rate / 3600
+    rows = list_rows()
+    images = [
+        images_learned(rows[cell.setting], cell.arm, dataset.n, dataset.n_classes)
+        if cell.setting in rows
+        else dataset.n
+        for cell in waiting
+    ]
+    hours = [learner.epochs * count / rate / 3600 for count in images]
     return (
         f"{_count(len(waiting), 'cell')} with the learner {learner.name}, "
         f"{_count(learner.epochs, 'epoch')} each. "
-        f"Two steps ran at {rate:.0f} images a second: a cell takes about {_duration(hours)}, "
-        f"all of them about {_duration(hours * len(waiting))} one after the other. "
+        f"Two steps ran at {rate:.0f} images a second: a cell takes up to {_duration(max(hours))}, "
+        f"all of them about {_duration(sum(hours))} one after the other. "
         "Stop it at any time: the same command resumes."
     )
 

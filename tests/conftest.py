@@ -5,6 +5,8 @@ import os
 import pytest
 from hypothesis import settings
 
+from address_buckets import bucket, memory  # noqa: F401  (fixtures)
+
 # Its asserts show what differs, as those of the tests do.
 pytest.register_assert_rewrite("raising")
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from paper.cifar_sheets import find_data
+from paper.cifar_data import find_data
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "learning-performance.md"

@@ -47,6 +47,10 @@ def test_every_command_has_help_that_teaches(capsys: Captured) -> None:
         assert name in shown
         assert run_command([name, "--help"]) == 0
         assert len(capsys.readouterr().out) > 300
+    # Names of sections are no markup.
+    for name, section in (("split", "[sources]"), ("forecast", "[learn]")):
+        assert run_command([name, "--help"]) == 0
+        assert section in capsys.readouterr().out
 
 
 def test_no_command_and_wrong_commands_are_wrong_calls(capsys: Captured) -> None:

@@ -6,17 +6,22 @@ from unskew.config.problems import _NETWORKS
 from unskew.config.run_config import (
     RunConfig,
 )
-from unskew.config.sections import SOURCE_KINDS, SolveSection, SourcesSection, TargetSection
+from unskew.config.sections import (
+    KINDS_OF_TARGET,
+    SOURCE_KINDS,
+    SolveSection,
+    SourcesSection,
+    TargetSection,
+)
 from unskew.represent import embedding_models
 from unskew.solve.options import Method
-from unskew.target.settings import TARGET_KINDS
 
 
 def test_the_sections_agree_with_what_they_configure():
     """The keys of sources and targets, and the solver's methods, are written in two places."""
     assert set(TargetSection.model_fields) == {
-        *TARGET_KINDS,
-        *(key for beside in TARGET_KINDS.values() for key in beside),
+        *KINDS_OF_TARGET,
+        *(key for beside in KINDS_OF_TARGET.values() for key in beside),
     }
     assert sorted(_NETWORKS) == sorted(embedding_models._ONNX + embedding_models._TORCHSCRIPT)
     assert set(SourcesSection.model_fields) == {

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import typer
 
-from unskew.cli.app import Format, app
+from unskew.cli.app import app
+from unskew.cli.export import Format
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "command-line.md").read_text(
     encoding="utf-8"

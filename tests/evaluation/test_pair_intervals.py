@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -79,3 +80,23 @@ def test_few_false_matches_leave_the_threshold_open_upwards() -> None:
     # FNMR at the true threshold, 3.09.
     assert low < 0.536 < high
     assert high - low > 1.5 * (fixed.interval[1] - fixed.interval[0])
+
+
+def test_an_unseen_heavy_error_widens_the_interval_and_equal_weights_do_not() -> None:
+    """Equal weights: the noise stays v; else no less than v and half an error more, by hand."""
+    impostor = np.linspace(0.0, 1.0, 1000)
+    sample = sample_of(impostor, np.array([2.0, 3.0]))
+    weight = np.where(np.arange(sample.score.size) < 10, 25.0, 1.0)  # low scores, no error
+    rows = np.arange(sample.score.size)
+    threshold = float(impostor[-8])
+    equal = measure_rates(sample, [make_rates(sample, rows)], threshold)
+    own = equal.errors.combine(np.array([1.0, 0.0])).of_dyads
+    assert equal.more_of_dyads[0] == pytest.approx(0.0, abs=1e-3 * own)
+    uneven = replace(sample, weight=weight)
+    measured = measure_rates(uneven, [make_rates(uneven, rows)], threshold)
+    share = weight[:1000] / weight[:1000].sum()
+    y = measured.value[0]
+    v = measured.errors.combine(np.array([1.0, 0.0])).of_dyads
+    noise = y * (v + (1 - y) * (share**3).sum() / 2) / (y + (share**2).sum() / 2)
+    assert noise > 2 * v
+    assert v + measured.more_of_dyads[0] >= noise * (1 - 1e-9)

@@ -258,6 +258,7 @@ def public_calls(world: World) -> dict[str, Call]:
         "Weights.bootstrap": (w.weights.bootstrap, {"replicates": 3}),
         "Weights.mean": (w.weights.mean, {"values": Y}),
         "Weights.refit": (w.weights.refit, {"pool": w.pool}),
+        "Weights.report": (w.weights.report, {"privacy": "full"}),
         "Weights.sensitivity": (w.weights.sensitivity, {"values": Y, "threshold": None}),
         "Weights.to_parquet": (w.weights.to_parquet, {"path": w.folder / "v.parquet"}),
         "Weights.weigh": (w.weights.weigh, {"table": w.pool}),

@@ -139,5 +139,6 @@ def test_settings_of_a_later_version_are_named() -> None:
 
 
 def test_head_epochs_are_a_share_of_the_epochs() -> None:
-    assert [settings_of("finetune", epochs=n).head_epochs for n in (1, 5, 10)] == [0, 1, 2]
+    shares = [settings_of("finetune", epochs=n, head_share=0.2) for n in (1, 5, 10)]
+    assert [settings.head_epochs for settings in shares] == [0, 1, 2]
     assert settings_of("finetune", epochs=7, head_share=1.0).head_epochs == 7

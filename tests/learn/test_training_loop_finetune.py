@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,14 +20,24 @@ from small_trainings import (
     unequal_features,
 )
 from unskew.errors import ConfigError
-from unskew.learn import Recipe, TrainingData, load_trained, settings_of, train_model
+from unskew.learn import (
+    Recipe,
+    TrainingData,
+    load_trained,
+    settings_of,
+    train_model,
+    tune_probe,
+)
+from unskew.learn.training_data import measure_scale
 
 BACKBONE = "training_networks:pretrained_features"
 
 
 def _settings(**overrides):
+    """The last layer first, then all layers: nothing starts as a probe."""
     usual = {"model": BACKBONE, "epochs": 3, "batch": 8, "head_share": 1 / 3, "device": "cpu"}
-    return settings_of("finetune", **{**usual, **overrides})
+    usual |= {"probe_start": False, "frozen_share": 0.0, "fix_batch_norm": False}
+    return settings_of("finetune", **{**usual, "learning_rate": 3e-3, **overrides})
 
 
 def _pretrained() -> dict:
@@ -141,3 +152,76 @@ def test_settings_of_an_earlier_version_are_read(tmp_path: Path) -> None:
     torch.save(state, path)
     assert load_trained(tmp_path).settings == settings
     train_model(small_data(), settings, tmp_path, logs=False, resume=True)
+
+
+def _started(**overrides):
+    """As the preset has it: from a probe, the first layers and all statistics fixed."""
+    usual = {"model": BACKBONE, "epochs": 2, "batch": 8, "device": "cpu"}
+    return settings_of("finetune", **{**usual, **overrides})
+
+
+def _held_out(n: int = 200) -> TrainingData:
+    """Small images with as many validation images as a choice needs."""
+    rng = np.random.default_rng(1)
+    label = np.arange(n) % 2
+    images = rng.integers(60, 256, (n, 6, 6, 3)) // (1 + label[:, None, None, None])
+    ids = np.arange(n).astype(str)
+    held = TrainingData(images.astype(np.uint8), label, ("a", "b"), np.ones(n), ids)
+    return replace(small_data(), validation=held)
+
+
+def test_the_last_layer_starts_as_the_probe_of_what_the_others_make(tmp_path: Path) -> None:
+    """At a rate of nothing the network is the probe of its own features."""
+    data, settings = small_data(), _started(way="logit", learning_rate=1e-30)
+    model = train_model(data, settings, tmp_path, logs=False)
+    network = model.network
+    with torch.inference_mode():
+        feature = network.network.backbone(network.scale(torch.from_numpy(IMAGES))).numpy()
+    features = TrainingData(feature, data.label, data.classes, data.weight, data.id)
+    mean, divisor = measure_scale(features, "fourth_root")
+    scaled = ((feature - mean) / divisor).astype(np.float32)
+    tuned = tune_probe(scaled, data.label, data.weight, 2, taus=(1.0,), seed=settings.seed)
+    with torch.inference_mode():
+        logits = network(torch.from_numpy(IMAGES)).numpy()
+    np.testing.assert_allclose(logits, tuned.probe.logits(scaled), rtol=2e-4, atol=2e-4)
+
+
+def test_first_layers_and_statistics_stay_and_the_others_learn(tmp_path: Path) -> None:
+    model = train_model(small_data(), _started(frozen_share=0.5), tmp_path, logs=False)
+    trained, before = tensors(model), _pretrained()
+    is_same = {name: torch.equal(trained[name], value) for name, value in before.items()}
+    statistics = [name for name in before if "running" in name or "tracked" in name]
+    learned = [name for name in before if name not in statistics]
+    half = round(0.5 * len(learned))
+    assert all(is_same[name] for name in [*statistics, *learned[:half]])
+    assert not any(is_same[name] for name in learned[half:])
+
+
+def test_a_training_that_does_harm_ends_where_it_started(tmp_path: Path) -> None:
+    data = _held_out()
+    start = train_model(data, _started(learning_rate=1e-30), tmp_path / "start", logs=False)
+    harm = train_model(data, _started(learning_rate=3.0), tmp_path / "harm", logs=False)
+    assert "as it began" in harm.choice.reason
+    backbone = [name for name in tensors(start) if "backbone" in name]
+    assert all(torch.equal(tensors(harm)[name], tensors(start)[name]) for name in backbone)
+    assert "refitted" not in harm.choice.reason
+
+
+def test_started_as_a_probe_stopped_and_resumed_it_ends_in_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, settings = _held_out(), _started()
+    straight = train_model(data, settings, tmp_path / "straight", logs=False)
+    train_and_stop(monkeypatch, 1, data, settings, tmp_path / "stopped", logs=False)
+    resumed = train_model(data, settings, tmp_path / "stopped", logs=False, resume=True)
+    assert same_bits(resumed, straight)
+    assert np.array_equal(
+        load_trained(tmp_path / "stopped").scores(IMAGES), straight.scores(IMAGES)
+    )
+
+
+def test_a_class_without_an_image_does_not_make_the_start_infinite(tmp_path: Path) -> None:
+    data = replace(small_data(), classes=("a", "b", "c"))
+    model = train_model(data, _started(way="half", epochs=1), tmp_path, logs=False)
+    assert np.isfinite(model.scores(IMAGES)).all()
+    assert model.history[0]["train_loss"] < 10

@@ -35,6 +35,7 @@ def main(folder: Path, rank: str) -> None:
         model="training_networks:pretrained_linear",
         epochs=2,
         head_share=0.5,
+        probe_start=True,
         precision="64-true",
         learning_rate=0.05,
     )

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from paper.cifar_sheets import find_data, read_sheet, read_sheets
+from paper.cifar_data import find_data, read_split
+from paper.cifar_sheets import read_sheet
 from raising import refused
 from sheet_data import write_sheets
 from unskew.errors import ConfigError, DataError
@@ -23,7 +24,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, np.n
 def test_every_image_is_read_from_its_tile(data: tuple[Path, dict[str, np.ndarray]]) -> None:
     root, made = data
     for split in ("train", "test"):
-        sheets = read_sheets(root, "cifar10", split)
+        sheets = read_split(root, "cifar10", split)
         np.testing.assert_array_equal(sheets.images, made[split])
         np.testing.assert_array_equal(sheets.label, np.load(root / "cifar10" / "labels.npz")[split])
         assert sheets.classes == tuple(f"class_{y}" for y in range(10))
@@ -40,18 +41,18 @@ def test_a_missing_sheet_and_a_damaged_one_are_named(
         (copied / path.name).write_bytes(path.read_bytes())
     (copied / "train-001.webp").rename(copied / "elsewhere")
     with refused(DataError, path=str(copied), count=1, limit=2000):
-        read_sheets(tmp_path, "cifar10", "train")
+        read_split(tmp_path, "cifar10", "train")
     (copied / "train-001.webp").write_bytes((copied / "elsewhere").read_bytes()[:1000])
     with refused(DataError, path=str(copied / "train-001.webp")):
-        read_sheets(tmp_path, "cifar10", "train")
+        read_split(tmp_path, "cifar10", "train")
     Image.new("RGB", (640, 800)).save(copied / "train-001.webp", lossless=True)
     with refused(DataError, value=[640, 800], allowed=[1280, 800]):
         read_sheet(copied / "train-001.webp")
     (copied / "classes.txt").write_text("one\ntwo\n")
     with refused(DataError, value=9, count=2):
-        read_sheets(tmp_path, "cifar10", "test")
-    with refused(DataError, path=str(tmp_path / "cifar100")):
-        read_sheets(tmp_path, "cifar100", "train")
+        read_split(tmp_path, "cifar10", "test")
+    with refused(DataError, path=str(tmp_path), value="cifar100"):
+        read_split(tmp_path, "cifar100", "train")
 
 
 def test_a_named_folder_comes_first_then_the_variable_then_the_fallback(

@@ -12,7 +12,7 @@ import pytest
 from sklearn.decomposition import PCA
 
 from paper import features
-from paper.cifar_sheets import read_sheets
+from paper.cifar_data import read_split
 from sheet_data import write_sheets
 from unskew.learn.probe import scale_features
 from unskew.represent.color import border_hsv
@@ -49,7 +49,7 @@ def test_components_are_those_of_the_training_images_by_the_fourth_root(
 ) -> None:
     loaded = features.load_features(data, "cifar10", tmp_path / "cache", components=5)
     assert Corners.seen == 2000
-    train = read_sheets(data, "cifar10", "train")
+    train = read_split(data, "cifar10", "train")
     # What a probe would make of scikit-learn's components, up to the sign; float16 on the way costs
     # three digits.
     raw = (train.images.transpose(0, 3, 1, 2)[:, :, ::31, ::31].reshape(1000, -1) - 127.0) / 128.0
@@ -57,7 +57,7 @@ def test_components_are_those_of_the_training_images_by_the_fourth_root(
     expected = scale_features(pca.transform(raw), "fourth_root")
     np.testing.assert_allclose(np.abs(loaded.train), np.abs(expected), atol=0.05)
     np.testing.assert_allclose(loaded.train.std(axis=0), expected.std(axis=0), rtol=1e-2)
-    test = read_sheets(data, "cifar10", "test")
+    test = read_split(data, "cifar10", "test")
     np.testing.assert_array_equal(loaded.test_label, test.label)
     np.testing.assert_allclose(loaded.test_border, border_hsv(test.images))
     assert loaded.train.dtype == loaded.test.dtype == np.float32

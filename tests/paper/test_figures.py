@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from paper import class_experiments, theorem
+from paper import class_experiments, theorem, theorem_limits
 from paper.__main__ import run_paper
 from paper.acquisition_experiments import bin_sizes, channel_marginals
-from paper.catalogue import NOT_POSSIBLE, list_figures
+from paper.catalogue import list_figures
 from paper.experiment import (
     Cell,
     Experiment,
@@ -63,10 +63,13 @@ def _times(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in folder.iterdir() if path.is_file()}
 
 
-def test_every_figure_of_the_article_but_the_first_is_there_for_both_data_sets() -> None:
+def test_every_figure_of_the_article_is_there_for_both_data_sets() -> None:
     figures = list_figures(SETS)
     numbers = {figure.number for figure in figures}
-    assert numbers == {"2", "3", "4", "5", "6", "7", "8", "9", "B1", "B2", "B3", "B4"}
+    assert numbers == set("123456789") | {f"B{number}" for number in range(1, 8)}
+    assert {figure.number for figure in figures if not figure.shows_images} == set("123") | {
+        f"B{number}" for number in range(3, 8)
+    }
     for number in ("4", "5", "6", "7", "8", "9", "B1", "B2"):
         assert {
             figure.slug.rsplit("-", 1)[1] for figure in figures if figure.number == number
@@ -109,26 +112,19 @@ def test_all_figures_can_be_drawn(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(theorem, "SIZES", (100, 400))
+    monkeypatch.setattr(theorem_limits, "BOX_SIZES", (200, 800))
+    monkeypatch.setattr(theorem_limits, "RULE_SIZES", (100, 400))
+    monkeypatch.setattr(theorem_limits, "LINK_SIZES", (10, 30))
     monkeypatch.setattr(theorem, "N_OF_OVERLAPS", 2000)
     monkeypatch.setattr(class_experiments, "STEPS_SHOWN", (100, 4000))
     done = write_figures(data, tmp_path, runs=2)
     assert [figure.number for figure in done.figures] == [
-        "2",
-        "3",
-        "4",
-        "5",
-        "6",
-        "7",
-        "8",
-        "9",
-        "B1",
-        "B2",
-        "B3",
-        "B4",
+        *"123456789",
+        *(f"B{number}" for number in range(1, 8)),
     ]
     assert all((tmp_path / name).stat().st_size for figure in done.figures for name in figure.files)
-    # Cells go when all that is drawn from them is there; borders stay.
-    assert {path.name.split("-")[0] for path in (tmp_path / ".cache").iterdir()} == {"border"}
+    # Cells go when all that is drawn from them is there; labels and borders stay.
+    assert {path.name.split("-")[0] for path in (tmp_path / ".cache").iterdir()} == {"population"}
 
 
 def test_bins_hold_all_images(data: Path, tmp_path: Path) -> None:
@@ -182,10 +178,8 @@ def test_other_settings_and_force_compute_anew(data: Path, tmp_path: Path) -> No
     assert not write_figures(data, tmp_path, only=["4"], runs=1).figures[0].is_new
 
 
-def test_the_first_figure_is_said_to_be_impossible(data: Path, tmp_path: Path) -> None:
-    done = write_figures(data, tmp_path, only=[" 1"])
-    assert done.figures == ()
-    assert NOT_POSSIBLE in done.notes
+def test_a_data_set_that_is_missing_is_named(data: Path, tmp_path: Path) -> None:
+    done = write_figures(data, tmp_path, only=[" 4"], runs=1)
     assert any("CIFAR-100 is not in" in note for note in done.notes)
 
 
@@ -193,6 +187,7 @@ _COMPUTED: list[int] = []
 
 
 def _square(cell: Cell, folders: Folders) -> Tables:
+    assert folders.data is not None
     if cell["x"] == 2 and not (folders.data / "repaired").exists():
         raise DataError("a cell that fails")
     _COMPUTED.append(cell["x"])
@@ -230,7 +225,7 @@ def _no_such_folder(data: Path, tmp_path: Path) -> dict[str, Any]:
     return {"data": tmp_path / "nowhere", "out": tmp_path / "out"}
 
 
-def _not_sheets(data: Path, tmp_path: Path) -> dict[str, Any]:
+def _no_cifar(data: Path, tmp_path: Path) -> dict[str, Any]:
     return {"data": tmp_path, "out": tmp_path / "out"}
 
 
@@ -241,7 +236,7 @@ def _out_is_a_file(data: Path, tmp_path: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("make", "culprit"),
-    [(_no_such_folder, "data"), (_not_sheets, "data"), (_out_is_a_file, "out")],
+    [(_no_such_folder, "data"), (_no_cifar, "data"), (_out_is_a_file, "out")],
 )
 def test_an_unusable_folder_is_named(make: Any, culprit: str, data: Path, tmp_path: Path) -> None:
     arguments = make(data, tmp_path)
@@ -252,7 +247,7 @@ def test_an_unusable_folder_is_named(make: Any, culprit: str, data: Path, tmp_pa
 def test_an_unknown_figure_is_refused_with_the_known_ones(data: Path, tmp_path: Path) -> None:
     with refused(ConfigError, value="12") as caught:
         write_figures(data, tmp_path / "out", only=["12"])
-    assert caught.value.facts["allowed"][:2] == ["2", "3"]
+    assert caught.value.facts["allowed"][:2] == ["1", "2"]
 
 
 def test_missing_sheets_are_named(tmp_path: Path) -> None:
@@ -286,7 +281,7 @@ def test_the_command_says_what_the_figures_show(
                 "-o",
                 str(tmp_path),
                 "--only",
-                "3,1",
+                "3,2",
                 "--jobs",
                 "1",
             ]
@@ -296,7 +291,7 @@ def test_the_command_says_what_the_figures_show(
     printed = capsys.readouterr().out
     assert "Figure 3" in printed
     assert "κ = " in printed
-    assert "Figure 1" in printed
+    assert "Figure 2" in printed
     assert (
         run_paper(["figures", "--data", str(data), "-o", str(tmp_path), "--only", "3", "--quiet"])
         == 0

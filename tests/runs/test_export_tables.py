@@ -241,3 +241,29 @@ def test_images_of_a_run_are_found_by_its_configuration(tmp_path):
     }
     held = dict(members)
     assert held[f"{images['south/dog/2.jpg']}.jpg"] == (data / "south/dog/2.jpg").read_bytes()
+
+
+def test_paths_work_from_where_the_file_is_and_data_may_have_moved(tmp_path):
+    moved, out = tmp_path / "moved", tmp_path / "deep" / "out"
+    (moved / "north").mkdir(parents=True)
+    (moved / "north" / "1.jpg").write_bytes(picture(10))
+    out.mkdir(parents=True)
+    (out / "run.toml").write_text(
+        'folder = "../../data"\n[sources]\nfolders = { north = "north" }\n'
+        '[bias]\nfamily = "subpopulation"\nqueries.north = "all"\n'
+    )
+    paths = ["north/1.jpg", None, "/x/2.jpg", "north/3.jpg"]
+    frame = pd.DataFrame({"id": list("abcd"), "source": "north", "path": paths})
+    pool = Pool.from_frame(frame.assign(label=["cat", "cat", "dog", "dog"]))
+    write_weights_table(pool, weights_of(pool), out / "weights.parquet")
+    for to, folder in (("csv", out), ("csv", tmp_path), ("mixture", out / "mixture")):
+        place = folder if to == "mixture" else folder / "w.csv"
+        export_run(out, to, place, data=moved)
+        file = next(folder.rglob("*.csv")) if to == "mixture" else place
+        assert file.is_file()
+    table = pd.read_csv(out / "w.csv")
+    assert (out / table["path"][0]).samefile(moved / "north" / "1.jpg")
+    assert table["path"][2] == "/x/2.jpg"
+    assert (tmp_path / pd.read_csv(tmp_path / "w.csv")["path"][0]).is_file()
+    with refused(ConfigError, option="--data"):
+        export_run(out, "hf", tmp_path / "hf", data=tmp_path / "nothing")

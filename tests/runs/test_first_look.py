@@ -9,7 +9,7 @@ import pytest
 
 from raising import refused
 from run_data import write_picture
-from unskew.config.run_config import read_config
+from unskew.config.run_config import effective_settings, read_config, resolved
 from unskew.errors import ConfigError
 from unskew.runs.first_look import describe_folders, write_starting_config
 from unskew.runs.pipeline import run
@@ -40,7 +40,9 @@ def test_every_image_is_counted_the_copies_and_the_broken_too(photos: Path, quic
     assert {row.name: row.images for row in found.sources} == {"north": 9, "south": 10}
     assert {row.level: row.images for row in found.labels} == {"bag": 10, "shoe": 9}
     assert {row.name: row.unreadable for row in found.sources} == {"north": 0, "south": 1}
-    assert [(row.source, row.other, row.images) for row in found.copies] == [("north", "south", 1)]
+    assert {(row.source, row.other, row.images) for row in found.copies} == {
+        *(("north", "south", 1), ("south", "north", 1))
+    }
     assert ("brightness" in {row.name for row in found.columns}) is not quick
 
 
@@ -87,3 +89,33 @@ def test_only_archives_are_downloaded(tmp_path: Path) -> None:
     with refused(ConfigError, option="--download"):
         write_starting_config([tmp_path / "t.csv"], tmp_path / "run.toml", download=True)
     assert not (tmp_path / "run.toml").exists()
+
+
+def test_what_a_new_configuration_promises_was_tried(photos: Path) -> None:
+    table = photos / "all.csv"
+    files = sorted(photos.glob("*/*/*.png"))
+    rows = [f"{file.relative_to(photos)},{file.parts[-3]},{file.parts[-2]}" for file in files]
+    table.write_text("\n".join(["img,source,label", *rows, "north/gone.png,north,bag"]))
+    start = write_starting_config([table], photos / "run.toml", progress=False)
+    # One is broken, one is missing: more than a run tolerates by default.
+    assert (start.images, start.unusable, start.problem, start.tried) == (21, 2, None, True)
+    config = read_config(photos / "run.toml")
+    assert (config.sources.path, config.sources.tolerance) == ("img", 0.1)
+    assert config.target is not None
+    assert config.target.guessed is True
+    verdict = run(config, progress=False).summary.verdict
+    assert verdict.placeholder
+    assert verdict.headline.startswith("The target is a placeholder")
+    known = config.target.model_copy(update={"guessed": None})
+    assert effective_settings(resolved(config)) == effective_settings(
+        resolved(config.model_copy(update={"target": known}))
+    )
+
+
+def test_a_configuration_that_does_not_run_is_not_called_ready(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(
+        "source,label,split,group\na,cat,train,1\na,dog,test,1\nb,cat,train,2\nb,dog,test,2\n"
+    )
+    start = write_starting_config([tmp_path / "t.csv"], tmp_path / "run.toml", progress=False)
+    assert start.problem is not None
+    assert "group" in start.problem

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +13,10 @@ import pytest
 
 import unskew
 from forecast_worlds import class_world
+from run_data import init_vendors
+from unskew.config.run_config import read_config
+from unskew.forecasting.sentences import describe_features, poor_words
+from unskew.runs.inputs import read_inputs
 
 
 def test_the_probe_reads_the_representation_that_says_most() -> None:
@@ -53,7 +59,9 @@ def test_the_way_and_the_ridge_are_those_of_learn(
     world = class_world([300, 100], seed=0)
     config = SimpleNamespace(
         represent=SimpleNamespace(features=[]),
-        learn=SimpleNamespace(ridge=0.2, **of_settings),
+        learn=SimpleNamespace(ridge=0.2, preset="fast", **of_settings),
+        target=None,
+        targets={},
         engine=SimpleNamespace(seed=0),
         solve=SimpleNamespace(settings=dict, max_uncovered=0.2),
     )
@@ -77,3 +85,25 @@ def test_the_way_and_the_ridge_are_those_of_learn(
             ridge=0.2,  # type: ignore[arg-type]
         )
         np.testing.assert_equal(rehearsal.to_dict(), own.to_dict())
+
+
+def test_few_properties_give_way_to_pixels(vendors: Path, tmp_path: Path) -> None:
+    from unskew.runs.forecast import probe_input
+
+    inputs = read_inputs(read_config(init_vendors(vendors, tmp_path)), progress=False)
+    pool, columns = probe_input(inputs, progress=False)
+    assert len(columns) == 16 * 16 * 3
+    assert describe_features(columns, len(columns)) == "images of 16 × 16 pixels"
+    assert list(pool.frame["id"]) == list(inputs.pool.frame["id"])
+    assert pool.frame[columns].to_numpy().max() <= 1
+    learn = inputs.config.learn.model_copy(update={"preset": "probe"})
+    trained = replace(inputs, config=inputs.config.model_copy(update={"learn": learn}))
+    assert probe_input(trained, progress=False)[1] == ["brightness", "contrast", "sharpness"]
+
+
+def test_a_probe_that_hardly_beats_guessing_is_called_poor() -> None:
+    share = {"cat": 0.6, "dog": 0.4}
+    assert poor_words(0.81, share, "pixels") == ""
+    assert "60%" in poor_words(0.79, share, "brightness")
+    assert "brightness" in poor_words(0.79, share, "brightness")
+    assert poor_words(1.0, {"cat": 1.0}, "pixels") == ""

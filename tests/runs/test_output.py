@@ -110,7 +110,13 @@ def test_results_of_another_run_are_not_overwritten_unasked(
     command = ["weigh", str(configuration), "-o", str(tmp_path / "out"), "--quiet"]
     assert run_command(command) == 0
     assert run_command(command) == 2
-    assert "--overwrite" in capsys.readouterr().err
+    assert "--overwrite" in (error := capsys.readouterr().err)
+    assert "this very configuration" in error
+    text = configuration.read_text()
+    configuration.write_text(text.replace("seed = 0 ", "seed = 1 "))
+    assert run_command(command) == 2
+    assert "[engine]" in capsys.readouterr().err
+    configuration.write_text(text)
     assert run_command([*command, "--overwrite"]) == 0
     assert capsys.readouterr().out == ""
 

@@ -1,4 +1,4 @@
-"""The likely roles of columns, by their names alone."""
+"""The likely roles of columns, by their names and, of paths, by what they hold."""
 
 from __future__ import annotations
 
@@ -156,3 +156,31 @@ def test_a_file_that_cannot_be_read_has_no_columns(name: str, tmp_path: Path) ->
     if not name.startswith("gone"):
         written(tmp_path / name, "nothing of the kind")
     assert common_columns("manifest", [tmp_path / name]) == {}
+
+
+@pytest.mark.parametrize("name", ["file", "image", "image_path", "filepath", "img", "Bild"])
+@pytest.mark.parametrize("format", ["csv", "jsonl", "json", "parquet"])
+def test_paths_are_recognised_by_their_content(name: str, format: str, tmp_path: Path) -> None:
+    rows = [{"source": "ab"[at % 2], "label": "x", name: f"p/{at}.JPG"} for at in range(12)]
+    table = tmp_path / f"t.{format}"
+    frame = pd.DataFrame(rows)
+    if format == "csv":
+        frame.to_csv(table, index=False)
+    elif format == "parquet":
+        frame.to_parquet(table)
+    else:
+        frame.to_json(table, orient="records", lines=format == "jsonl")
+    assert find_sources([table], tmp_path)["path"] == name
+
+
+def test_names_that_are_no_files_are_no_paths(tmp_path: Path) -> None:
+    table = written(tmp_path / "t.csv", "source,image,label\na,scan 1,x\nb,scan 2,y\n")
+    assert find_sources([table], tmp_path)["images"] is False
+
+
+def test_the_folder_that_paths_start_from_is_found(tmp_path: Path) -> None:
+    (tmp_path / "data" / "pictures").mkdir(parents=True)
+    (tmp_path / "data" / "pictures" / "1.png").touch()
+    (tmp_path / "data" / "lists").mkdir()
+    table = written(tmp_path / "data" / "lists" / "t.csv", "source,file\na,1.png\n")
+    assert find_sources([table], tmp_path)["root"] == "data/pictures"

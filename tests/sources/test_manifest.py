@@ -180,7 +180,7 @@ def test_rows_without_a_path_and_addresses_are_set_aside(tmp_path):
     pool = read_sources({"manifest": "m.csv"}, tmp_path)
     assert pool.set_aside["reason"].tolist() == [
         "the table gives no path",
-        "an address on the network, not a file; images are not fetched",
+        "the address is not within the folder of the table (allow_outside = true accepts it)",
     ]
     table(tmp_path, "path,source\nhttps://example.org/x.jpg,n\n")
     with refused(DataError, path="https://example.org/x.jpg", count=1):

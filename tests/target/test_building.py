@@ -105,3 +105,13 @@ def test_interactions_are_within_sources_of_the_pool_or_a_table():
 def test_a_value_of_the_wrong_kind_is_answered_with_the_right_form(make, right_form):
     with pytest.raises((ConfigError, DataError), match=right_form):
         make()
+
+
+@pytest.mark.parametrize(
+    ("name", "levels"),
+    [(("age", "sex"), {("old", "f"): 1}), ("age*sex", {"old*f": 1, "young*m": 1})],
+)
+def test_a_joint_distribution_is_no_margin(name, levels):
+    with refused(ConfigError, option="margins", attributes=["age", "sex"]) as caught:
+        Target.margins({name: levels})
+    assert "Target.table" in str(caught.value)

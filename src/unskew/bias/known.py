@@ -37,8 +37,8 @@ class Known(Bias):
     omega : ``{source: column | function | number}``, a function being called with the table and
         returning one number for each row; or one function that returns (n, K) for all sources at
         once; or the matrix itself, (n, K) for exactly the images of the pool (a DataFrame with the
-        ids as index and the sources as columns is joined by id). A text with a colon names a
-        function, ``module:function``.
+        ids as index, or as the column id, and the sources as columns is joined by id). A text with
+        a colon names a function, ``module:function``.
     log : the numbers are log ω.
 
     Examples
@@ -294,6 +294,8 @@ def _frame_by_id(
     omega: pd.DataFrame, ids: pd.Index, names: Sequence[str]
 ) -> tuple[pd.Index, Floats]:
     """(ids of the rows, (n, K)) of a DataFrame that has the ids as index and sources as columns."""
+    if "id" in omega.columns and "id" not in names:
+        omega = omega.set_index("id")
     omega = omega.set_axis(source_names(omega.columns, "the matrix omega"), axis="columns")
     lacking = [name for name in names if name not in omega.columns]
     if lacking:

@@ -60,6 +60,11 @@ class BiasChoice:
         """The population that results describe under the chosen model; None if none is chosen."""
         return None if self.weights is None else self.weights.describe().population
 
+    def _repr_html_(self) -> str:
+        from unskew.report.notebook import choice_html
+
+        return choice_html(self)
+
     def __str__(self) -> str:
         lines = [show_table(self.table), "", self.reason]
         if self.weights is not None and self.weights.estimation is not None:

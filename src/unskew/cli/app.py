@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from enum import StrEnum
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +12,10 @@ import typer
 
 from unskew.cli import learning as cli_learning
 from unskew.cli import simulation as cli_simulation
+from unskew.cli.addresses import local_arguments
 from unskew.cli.advise import advise_run
+from unskew.cli.choose import choose_model
+from unskew.cli.compare import compare_results
 from unskew.cli.error_messages import (
     DONE,
     NOT_IDENTIFIABLE,
@@ -23,14 +26,17 @@ from unskew.cli.error_messages import (
     say_stopped,
 )
 from unskew.cli.evaluate import evaluate_model
+from unskew.cli.export import export_results
+from unskew.cli.markdown import summary_markdown
 from unskew.cli.monitor import watch_images
 from unskew.cli.options import (
     AllowCode,
     AsJson,
+    AsMarkdown,
     Configuration,
+    Data,
     Download,
     Jobs,
-    MostCells,
     OneTarget,
     Overwrite,
     Places,
@@ -38,6 +44,7 @@ from unskew.cli.options import (
     Results,
     Seed,
     UseAnyway,
+    check_one_form,
     shows_progress,
     summary_of_refusal,
     written_command,
@@ -60,17 +67,6 @@ app = typer.Typer(
 )
 
 
-class Format(StrEnum):
-    """What `unskew export` writes."""
-
-    csv = "csv"
-    jsonl = "jsonl"
-    class_weights = "class-weights"
-    hf = "hf"
-    webdataset = "webdataset"
-    mixture = "mixture"
-
-
 def run_from_shell() -> None:
     """Run the command that was typed, and turn every error into a message and an exit code."""
     for stream in (sys.stdout, sys.stderr):
@@ -85,7 +81,8 @@ def run_command(arguments: list[str], commands: typer.Typer = app) -> int:
     as_json = "--json" in arguments
     try:
         # typer turns Ctrl-C into this code, or into an Abort.
-        code = int(commands(arguments, standalone_mode=False) or DONE)
+        with local_arguments(arguments) as local:
+            code = int(commands(local, standalone_mode=False) or DONE)
         sys.stdout.flush()  # nobody may be reading any more
         return say_stopped(as_json, arguments) if code == STOPPED else code
     except SystemExit as stop:
@@ -163,20 +160,23 @@ def init(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a commented configuration for these databases, ready to run.
+    """Write a commented configuration for these databases, and try whether it runs.
 
-    Then: `unskew weigh run.toml -o results`. What it says about the target is a
-    guess, to be replaced by what you know.
+    Then: `unskew check run.toml`. What it says about the target is a placeholder, to be replaced
+    by what you know.
     """
     from unskew.cli import terminal
     from unskew.runs.first_look import write_starting_config
 
+    bar = shows_progress(quiet, as_json)
     with remarks(quiet):
-        write_starting_config(places, output, overwrite=overwrite, download=download)
+        start = write_starting_config(
+            places, output, overwrite=overwrite, download=download, progress=bar
+        )
     if as_json:
-        print_json({"configuration": str(output)})
+        print_json({"configuration": str(output), **asdict(start)})
     elif not quiet:
-        terminal.print_started(terminal.open_console(), output)
+        terminal.print_started(terminal.open_console(), output, start)
 
 
 @app.command()
@@ -184,6 +184,7 @@ def check(
     configuration: Configuration,
     target: OneTarget = None,
     as_json: AsJson = False,
+    as_markdown: AsMarkdown = False,
     quiet: Quiet = False,
     seed: Seed = None,
     allow_code: AllowCode = None,
@@ -199,6 +200,7 @@ def check(
     from unskew.runs.output import verdict_record
     from unskew.runs.pipeline import run
 
+    check_one_form(as_json, as_markdown)
     with remarks(quiet):
         config = load_config(
             configuration,
@@ -209,11 +211,14 @@ def check(
             allow_code=allow_code or (),
         )
         try:
-            summary, code = run(config, progress=shows_progress(quiet, as_json)).summary, DONE
+            bar = shows_progress(quiet, as_json or as_markdown)
+            summary, code = run(config, progress=bar).summary, DONE
         except (OverlapError, CoverageError) as error:
             summary, code = summary_of_refusal(error), NOT_IDENTIFIABLE
     if as_json:
         print_json(verdict_record(summary))
+    elif as_markdown:
+        typer.echo(summary_markdown(summary))
     elif not quiet:
         terminal.print_check(terminal.open_console(), summary)
     return code
@@ -237,6 +242,7 @@ def give_weights(
         ),
     ] = None,
     as_json: AsJson = False,
+    as_markdown: AsMarkdown = False,
     quiet: Quiet = False,
     seed: Seed = None,
     allow_code: AllowCode = None,
@@ -255,7 +261,8 @@ def give_weights(
     from unskew.runs.output import files_of_refusal, verdict_record
     from unskew.runs.pipeline import run
 
-    bar = shows_progress(quiet, as_json)
+    check_one_form(as_json, as_markdown)
+    bar = shows_progress(quiet, as_json or as_markdown)
     with remarks(quiet):
         config = load_config(
             configuration,
@@ -273,6 +280,8 @@ def give_weights(
             code = NOT_IDENTIFIABLE
     if as_json:
         print_json(verdict_record(summary) | {"folder": str(output), "files": written})
+    elif as_markdown:
+        typer.echo(summary_markdown(summary))
     elif not quiet:
         terminal.print_run(terminal.open_console(), summary, output, written)
     return code
@@ -282,48 +291,11 @@ app.command("advise")(advise_run)
 app.command("rehearse")(cli_learning.rehearse_sources)
 app.command("forecast")(cli_learning.predict_gain)
 app.command("train")(train_network)
+app.command("choose")(choose_model)
+app.command("compare")(compare_results)
 app.command("evaluate")(evaluate_model)
+app.command("export")(export_results)
 app.command("monitor")(watch_images)
-
-
-@app.command()
-def export(
-    results: Results,
-    to: Annotated[Format, typer.Option("--to", help="The format.")],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", help="File or folder to write; default: next to the weights."
-        ),
-    ] = None,
-    cells: MostCells = None,
-    target: OneTarget = None,
-    overwrite: Overwrite = False,
-    force: UseAnyway = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-) -> None:
-    """Export weights: tables, class weights, image datasets, or the shares of a mixture."""
-    from unskew.cli import terminal
-    from unskew.runs.export_tables import export_run
-
-    with remarks(quiet):
-        written = export_run(
-            results,
-            to.value,
-            output,
-            overwrite=overwrite,
-            target=target,
-            force=force,
-            cells=cells,
-            progress=shows_progress(quiet, as_json),
-        )
-    if as_json:
-        print_json(
-            {"path": str(written.path), "images": written.images, "notes": list(written.notes)}
-        )
-    elif not quiet:
-        terminal.print_export(terminal.open_console(), written)
 
 
 @app.command("split")
@@ -342,10 +314,10 @@ def assign_splits(
     allow_code: AllowCode = None,
     jobs: Jobs = None,
 ) -> None:
-    """Assign images to train, validation and test.
+    r"""Assign images to train, validation and test.
 
     Groups and copies stay together, and the splits are alike in sources and strata. Use the table
-    with `split = { file = "splits.csv" }` in [sources].
+    with `split = { file = "splits.csv" }` in \[sources].
     """
     from unskew.cli import terminal
     from unskew.runs.inputs import load_config
@@ -366,14 +338,7 @@ def assign_splits(
 @app.command()
 def verify(
     results: Results,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data",
-            help="Where the paths of run.toml start, if the data have been moved since it "
-            "was written.",
-        ),
-    ] = None,
+    data: Data = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
     allow_code: AllowCode = None,

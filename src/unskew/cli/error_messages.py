@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -31,6 +32,14 @@ DONE, BUG, WRONG_CALL, NOT_IDENTIFIABLE, UNUSABLE = 0, 1, 2, 3, 4
 _STOPPED = (
     "Stopped. No file was left half-written, and what was computed is kept: run {} to continue "
     "from there."
+)
+# What the library calls in Python, and what the command line calls it.
+_IN_COMMANDS = (
+    (
+        re.compile(r"\b(?:unskew\.)?Target\.(sample|source|margins|table|uniform)\b(?:\(…?\))?"),
+        r"[target] \1",
+    ),
+    (re.compile(r"\b(?:unskew\.)?choose_bias\b(?:\(…?\))?"), "`unskew choose`"),
 )
 _BUG = (
     "This is a bug in unskew, not a mistake of yours. Please report it with the lines above and "
@@ -110,7 +119,18 @@ def _message(error: BaseException, arguments: Sequence[str]) -> str:
             f"{path}{error.strerror or error}. Nothing was left half-written; fix that and run "
             f"{_again(arguments)}."
         )
-    return str(error)
+    return speak_commands(str(error))
+
+
+def speak_commands(text: str) -> str:
+    """Put advice that names Python's functions into settings and commands.
+
+    >>> speak_commands("pass Target.sample(…); unskew.choose_bias compares them")
+    'pass [target] sample; `unskew choose` compares them'
+    """
+    for pattern, words in _IN_COMMANDS:
+        text = pattern.sub(words, text)
+    return text
 
 
 def _print_error(error: BaseException, message: str, code: int, as_json: bool) -> None:

@@ -8,14 +8,17 @@ from typing import Annotated
 import typer
 
 from unskew.cli.error_messages import print_json, remarks
+from unskew.cli.markdown import forecast_markdown
 from unskew.cli.options import (
     AllowCode,
     AsJson,
+    AsMarkdown,
     Configuration,
     Jobs,
     OneTarget,
     Quiet,
     Seed,
+    check_one_form,
     shows_progress,
     written_command,
 )
@@ -41,7 +44,7 @@ def predict_gain(
         typer.Option(
             "--way",
             help="How debiased learns from the weights: weights, half, logit, or auto, the best of "
-            "them. Default: way of [learn].",
+            "them. Default: way of \\[learn].",
         ),
     ] = None,
     output: Annotated[
@@ -54,6 +57,7 @@ def predict_gain(
     ] = None,
     target: OneTarget = None,
     as_json: AsJson = False,
+    as_markdown: AsMarkdown = False,
     quiet: Quiet = False,
     seed: Seed = None,
     allow_code: AllowCode = None,
@@ -71,6 +75,7 @@ def predict_gain(
     from unskew.runs.forecast import forecast_record, write_forecast
     from unskew.runs.inputs import load_config, read_inputs
 
+    check_one_form(as_json, as_markdown)
     with remarks(quiet):
         config = load_config(
             configuration,
@@ -81,7 +86,7 @@ def predict_gain(
         )
         if learner is not None:
             permit_code(learner, allow_code or (), [config.folder], typed=True)
-        bar = shows_progress(quiet, as_json)
+        bar = shows_progress(quiet, as_json or as_markdown)
         inputs = read_inputs(config, progress=bar)
         named = [name.strip() for name in arms.split(",") if name.strip()]
         forecast, record = forecast_record(
@@ -95,6 +100,9 @@ def predict_gain(
         page = None if output is None else write_forecast(record, output)
     if as_json:
         print_json(record)
+        return
+    if as_markdown:
+        typer.echo(forecast_markdown(forecast))
         return
     console = terminal.open_console(quiet)
     terminal.print_lines(console, forecast.lines())

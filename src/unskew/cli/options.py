@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from unskew.errors import CoverageError, OverlapError
+from unskew.errors import ConfigError, CoverageError, OverlapError
 
 if TYPE_CHECKING:
     from unskew.report.summary.record import Summary
@@ -37,6 +37,10 @@ Results = Annotated[
 ]
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print one JSON document for machines instead of text.")
+]
+AsMarkdown = Annotated[
+    bool,
+    typer.Option("--markdown", help="Print Markdown, for a pull request or the summary of a job."),
 ]
 Quiet = Annotated[
     bool,
@@ -80,6 +84,14 @@ Download = Annotated[
         help="Fetch a missing CIFAR archive from its home page, and check it.",
     ),
 ]
+Data = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        show_default=False,
+        help="Where the paths of run.toml start, if the data have been moved since it was written.",
+    ),
+]
 AllowCode = Annotated[
     list[str] | None,
     typer.Option(
@@ -101,6 +113,12 @@ Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing f
 def shows_progress(quiet: bool, as_json: bool = False) -> bool | None:
     """Return None (a bar where there is a terminal), or False if nothing shall be printed."""
     return False if quiet or as_json else None
+
+
+def check_one_form(as_json: bool, as_markdown: bool) -> None:
+    """Refuse two forms of output at once."""
+    if as_json and as_markdown:
+        raise ConfigError("--json and --markdown are two forms of one output; choose one.")
 
 
 def written_command() -> str:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from unskew.report.summary.record import Summary, VerdictPanel
     from unskew.runs.differences import Check
     from unskew.runs.export_tables import Export
+    from unskew.runs.first_look import Start
     from unskew.sources.description import LevelCount, PoolDescription
 
 _STYLE = {"ok": "green", "weak": "yellow", "no": "red"}
@@ -110,9 +111,11 @@ def print_verdict(console: Console, verdict: VerdictPanel) -> None:
     """Print whether it can be debiased, why, and what to do next."""
     from rich.text import Text
 
+    answer, style = _WORD[verdict.level], _STYLE[verdict.level]
+    if verdict.placeholder:
+        answer, style = f"{answer}, for a placeholder target", "red" if style == "red" else "yellow"
     console.print(
-        Text("Can this be debiased? ", style="bold")
-        + Text(_WORD[verdict.level], style=f"bold {_STYLE[verdict.level]}")
+        Text("Can this be debiased? ", style="bold") + Text(answer, style=f"bold {style}")
     )
     console.print(Text(visible(verdict.headline)))
     print_pairs(console, [("·", sentence) for sentence in verdict.sentences])
@@ -152,12 +155,20 @@ def print_sources(console: Console, summary: Summary) -> None:
         )
         for row in summary.sources
     ]
+    part = summary.verdict.part
     print_table(
         console,
-        "Sources",
+        "Sources" if part is None else f"Sources: images of the split {visible(part)} alone",
         ("source", "images", "share", "share of weight", "effective images", "unreadable"),
         rows,
     )
+    if summary.splits:
+        print_table(
+            console,
+            "Splits: the bias model is fitted on the first, and each has weights of its own",
+            ("split", "images", "effective images"),
+            [(row.name, number(row.images), effective(row.ess)) for row in summary.splits],
+        )
 
 
 def print_written(console: Console, folder: Path, files: Sequence[str]) -> None:
@@ -242,10 +253,11 @@ def _print_groups_and_copies(console: Console, description: PoolDescription) -> 
         )
     if description.copies:
         pairs = [
-            (row.source, row.other if row.other != row.source else "(itself)", number(row.images))
+            (row.source, row.other if row.other != row.source else "itself", number(row.images))
             for row in description.copies
         ]
-        print_table(console, "Exact copies", ("source", "and", "images"), pairs, text_columns=2)
+        columns = ("source", "with a copy in", "images of the source")
+        print_table(console, "Exact copies", columns, pairs, text_columns=2)
     elif description.copies is not None:
         print_paragraph(console, "No image is an exact copy of another.\n")
 
@@ -293,11 +305,18 @@ def print_export(console: Console, written: Export) -> None:
         print_paragraph(console, visible(note))
 
 
-def print_started(console: Console, path: Path) -> None:
-    """Print what to do with a new configuration."""
+def print_started(console: Console, path: Path, start: Start) -> None:
+    """Print whether a new configuration runs, and what to do with it."""
     print_place(console, path)
+    if start.problem is not None:
+        print_paragraph(console, f"It does not run yet: {visible(start.problem)}")
+    elif not start.tried:
+        print_paragraph(console, f"With {number(start.images)} images it was not tried.")
+    else:
+        unusable = f", {number(start.unusable)} of which cannot be used" if start.unusable else ""
+        print_paragraph(console, f"It runs on {number(start.images)} images{unusable}.")
     for line in (
-        "It is ready to run; its target is a guess, to be replaced by what you know.",
+        "Its target is a placeholder: replace it by what you know, and remove guessed = true.",
         f"  unskew check {visible(path)}",
         f"  unskew weigh {visible(path)} -o results",
     ):

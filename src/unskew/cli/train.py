@@ -243,7 +243,7 @@ def train_network(
     from unskew.files.locks import folder_locked
     from unskew.files.user_code import permit_code
     from unskew.learn.processes import follow_trainings, follows, leading
-    from unskew.runs.inputs import load_config
+    from unskew.runs.inputs import load_config, warn_of_placeholder
     from unskew.training.run import override_learn, prepare_training, run_training
 
     console, bar = terminal.open_console(quiet or as_json), shows_progress(quiet, as_json)
@@ -280,6 +280,8 @@ def train_network(
         config = override_learn(
             config, {**learn, "device": device, "arms": arms or None, "by": by or None}
         )
+        if report is not None:
+            report("Reading and weighing the images.")
         try:
             prepared = prepare_training(
                 config,
@@ -293,6 +295,7 @@ def train_network(
         except (OverlapError, CoverageError) as error:
             terminal.print_refusal(console, summary_of_refusal(error), output, as_json=as_json)
             return NOT_IDENTIFIABLE
+        warn_of_placeholder(prepared.training.inputs)
         terminal.print_lines(console, prepared.lines())
         with leading():
             trained = run_training(prepared, progress=bar, replicates=replicates, report=report)

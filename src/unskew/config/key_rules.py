@@ -70,6 +70,7 @@ _OF_EPOCHS = (
     *("epochs", "batch", "weighting", "patience", "devices", "precision"),
     *("optimizer", "learning_rate", "schedule", "warmup", "milestones", "momentum"),
     *("weight_decay", "label_smoothing", "head_share", "backbone_rate", "update_batch_norm"),
+    *("probe_start", "frozen_share", "fix_batch_norm"),
 )
 _OF_PROBE = ("ridge",)
 _GOES_WITH = {

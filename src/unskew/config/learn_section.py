@@ -14,7 +14,7 @@ class LearnSection(Section):
     preset: Literal["fast", "finetune", "article", "probe"] = setting(
         '"fast", "finetune", "article" or "probe"',
         "`fast`: a small network and a short schedule, for processors; `finetune`: a pretrained "
-        "network, its last layer first, then all layers; `article`: ResNet-56 and the article's "
+        "network, from a probe as its last layer on; `article`: ResNet-56 and the article's "
         "schedule, for graphics cards; `probe`: a linear model on the numbers of `[represent]` (or "
         "of the table).",
         "fast",
@@ -99,12 +99,26 @@ class LearnSection(Section):
     head_share: Share | None = setting(
         "a share from 0 to 1",
         "Of the epochs, how many, from the first on, train the last layer only; 1: all of them. "
-        "Without it, the preset's: 0.2 of `finetune`, 0 of the others.",
+        "Without it, 0.",
+    )
+    probe_start: bool | None = setting(
+        "true or false",
+        "Let the last layer start as a probe of what the others make of the training images, and "
+        "average the network between its start and its end as suits the validation images. Without "
+        "it, true of `finetune`, false of the others.",
+    )
+    frozen_share: float | None = setting(
+        "a share, 0 or more, below 1",
+        "Of the parameters before the last layer, in their order, how many stay as they were "
+        "pretrained. Without it, 0.25 of `finetune`, 0 of the others.",
+        ge=0,
+        lt=1,
+        allow_inf_nan=False,
     )
     backbone_rate: float | None = setting(
         "a number above 0",
         "The rate of the other layers, as a share of the last one's, where `head_share` is above "
-        "0; without it, the preset's.",
+        "0 or `probe_start` true; without it, 1.",
         gt=0,
         allow_inf_nan=False,
     )
@@ -112,6 +126,11 @@ class LearnSection(Section):
         "true or false",
         "Estimate the statistics of batch normalisation after each epoch, on images drawn by "
         "weight; false: use the running averages of training. Without it, true.",
+    )
+    fix_batch_norm: bool | None = setting(
+        "true or false",
+        "Keep the statistics of batch normalisation that the network was pretrained with, in "
+        "training, too. Without it, true of `finetune`, false of the others.",
     )
     normalization: Literal["data", "model"] | None = setting(
         '"data" or "model"',

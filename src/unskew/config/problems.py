@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from unskew.config.toml_text import KeyPath, TomlPosition, nearest_position, toml_key, toml_value
 from unskew.errors import ConfigError, InvalidConfigError, did_you_mean, first_few
+from unskew.files.addresses import check_address, is_address
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -31,6 +32,8 @@ _KINDS = {
     "huggingface": None,
 }
 
+# What may be an address: s3://bucket/table.csv.
+_AT_ADDRESSES: tuple[KeyPath, ...] = (("sources", "manifest"), ("sources", "root"))
 # Files of networks, as `unskew.represent.embedding_models` reads them.
 _NETWORKS = (".onnx", ".pt", ".pth", ".ts", ".torchscript")
 # (key, path as written, what must be there).
@@ -48,11 +51,30 @@ def path_problems(settings: Mapping[str, Any], folder: Path) -> list[Problem]:
     Settings of a wrong type are ignored: they are reported elsewhere.
     """
     named = [*_inputs(settings), *_cache(settings)]
-    return [
+    there = [one for one in named if not is_address(one[1])]
+    return _address_problems(named) + [
         missing_path(key, path, folder / path, expected)
-        for key, path, expected in named
+        for key, path, expected in there
         if expected is not None and not _is_there(folder / path, expected)
     ]
+
+
+def _address_problems(named: Iterable[_Named]) -> list[Problem]:
+    """List addresses (``s3://…``) that hold credentials, or are where a local path is needed."""
+    problems = []
+    for key, path, _ in named:
+        if not is_address(path) or key[:2] == ("sources", "huggingface"):
+            continue
+        if key[:2] not in _AT_ADDRESSES and key[-1] != "sample":
+            allowed = ", ".join(dotted(one) for one in _AT_ADDRESSES)
+            words = f"is a local path; addresses may be {allowed} and the target's sample."
+            problems.append(Problem(key, f"{dotted(key)} {words}"))
+            continue
+        try:
+            check_address(path)
+        except ConfigError as error:
+            problems.append(Problem(key, str(error)))
+    return problems
 
 
 def _is_there(path: Path, expected: str) -> bool:

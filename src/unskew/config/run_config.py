@@ -57,9 +57,11 @@ from unskew.files.atomic import write_text
 from unskew.records import Target
 
 # They say where computed numbers are kept, how fast and on what device a run goes, what is logged,
-# how many images may be unreadable, and by which columns models are judged: they change no result.
+# how many images may be unreadable, by which columns models are judged, and that a target was
+# guessed: they change no result.
 _WITHOUT_EFFECT = {
     ("represent", "cache"),
+    ("target", "guessed"),
     ("engine", "jobs"),
     ("sources", "tolerance"),
     *(("learn", key) for key in ("device", "by", "memory", "logger", "logger_options")),
@@ -81,13 +83,20 @@ def effective_settings(
     sections : those that the result in question depends on; default: all.
     """
     effective = {
-        name: {key: value for key, value in section.items() if (name, key) not in _WITHOUT_EFFECT}
-        if isinstance(section, Mapping)
-        else section
+        name: _effective_keys(name, section) if isinstance(section, Mapping) else section
         for name, section in settings.items()
         if name != "folder" and (sections is None or name in sections)
     }
     return {name: section for name, section in effective.items() if section}
+
+
+def _effective_keys(name: str, section: Mapping[str, Any]) -> dict[str, Any]:
+    if name == "targets":
+        return {
+            target: _effective_keys("target", keys) if isinstance(keys, Mapping) else keys
+            for target, keys in section.items()
+        }
+    return {key: value for key, value in section.items() if (name, key) not in _WITHOUT_EFFECT}
 
 
 # In the order in which data flows, and a file is written.
@@ -150,7 +159,7 @@ class RunConfig(Section):
         known, target = self._target
         if known == self._target_state():
             return target
-        return Target.from_dict(self.target.settings(), self.folder)
+        return Target.from_dict(self.target.known_facts(), self.folder)
 
     @checked
     def for_target(self, name: str | None = None) -> RunConfig:
@@ -176,7 +185,7 @@ class RunConfig(Section):
     def _target_state(self) -> tuple[Any, ...]:
         """Return what a target is made from: its settings, and the files as they are now."""
         assert self.target is not None
-        settings = copy.deepcopy(self.target.settings())
+        settings = copy.deepcopy(self.target.known_facts())
         files = [self.place(path) for _, path in named_inputs({"target": settings})]
         stamps = [(file, file.stat().st_mtime_ns) for file in files if file.is_file()]
         return settings, stamps

@@ -20,6 +20,7 @@ from unskew.config.problems import (
     wrong_value,
 )
 from unskew.config.sections import (
+    KINDS_OF_TARGET,
     SECTIONS,
     SOURCE_KINDS,
     WITH_FILE_NAMES,
@@ -30,12 +31,11 @@ from unskew.config.sections import (
 from unskew.config.toml_text import KeyPath, TomlPosition
 from unskew.errors import ConfigError, UnskewError, first_few
 from unskew.records import Target
-from unskew.target.settings import TARGET_KINDS
 
 SectionKind = TypeVar("SectionKind", bound=Section)
 _KINDS: dict[type[Section], dict[str, tuple[str, ...]]] = {
     SourcesSection: SOURCE_KINDS,
-    TargetSection: TARGET_KINDS,
+    TargetSection: KINDS_OF_TARGET,
 }
 # The name of a target is part of the names of its files.
 _TARGET_NAME = re.compile(r"\w[\w-]{0,59}")
@@ -111,7 +111,7 @@ def make_target(
 
     Errors inside a file that it reads are errors of the data, and raised when that is read.
     """
-    settings = section.settings()
+    settings = section.known_facts()
     reads_files = section.sample is None and bool(named_inputs({"target": settings}))
     if reads_files and (
         not check_paths or any(problem.path[: len(path)] == path for problem in before)

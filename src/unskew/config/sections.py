@@ -22,6 +22,10 @@ from unskew.target.settings import TARGET_KINDS
 SOURCE_KINDS: dict[str, tuple[str, ...]] = {
     kind: (*keys, "tolerance", "max_pixels") for kind, keys in SETTINGS.items()
 }
+# What is known of the population: exactly one of them, with the keys that go with it.
+KINDS_OF_TARGET: dict[str, tuple[str, ...]] = {
+    kind: (*keys, "guessed") for kind, keys in TARGET_KINDS.items()
+}
 # The ones whose images have file names, which a regular expression can read.
 WITH_FILE_NAMES = ("folders", "manifest")
 
@@ -254,11 +258,21 @@ class TargetSection(Section):
         "them. Default `0.0`.",
     )
 
+    guessed: bool | None = setting(
+        "true or false",
+        "`true`, as `unskew init` writes it: the target is a placeholder, and check, page, model "
+        "card and verify say so. Remove the line when the target is what you know.",
+    )
+
     @model_validator(mode="before")
     @classmethod
     def _fill_in(cls, settings: Any) -> Any:
         defaults = {"unit": "image", "uncovered": "error", "holdout": 0.0}
-        return _filled(settings, TARGET_KINDS, defaults)
+        return _filled(settings, KINDS_OF_TARGET, defaults)
+
+    def known_facts(self) -> dict[str, Any]:
+        """Return what `Target.from_dict` takes: everything but who wrote it."""
+        return {key: value for key, value in self.settings().items() if key != "guessed"}
 
 
 class SolveSection(Section):

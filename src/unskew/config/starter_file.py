@@ -35,6 +35,7 @@ _COMMENTS = {
     "path": "the column of paths",
     "root": "where the paths of the table start",
     "images": "false: the table alone is enough, no image is opened",
+    "tolerance": "so many images are missing or cannot be read: a run sets them aside",
 }
 
 
@@ -175,11 +176,13 @@ def _sources_part(described: PoolDescription, sources: Mapping[str, Any]) -> lis
             f"{sum(reason.images for reason in described.unreadable):,} more cannot be used; a run "
             "lists them with their reasons."
         )
-        lines.append(
-            _alternative(
-                "tolerance", 0.05, "the share of unusable images at which a run stops; default 0.01"
+        if "tolerance" not in sources:
+            lines.append(
+                _alternative(
+                    *("tolerance", 0.05),
+                    "the share of unusable images at which a run stops; default 0.01",
+                )
             )
-        )
     for key, value in sources.items():
         if isinstance(value, Mapping) and key != "group":
             lines += [
@@ -222,6 +225,7 @@ def _target_part(described: PoolDescription, plan: _Plan) -> list[str]:
         *_prose(
             "The population that results are about. THIS IS A PLACEHOLDER: only you can know it."
         ),
+        _setting("guessed", True, "remove this line when the target is what you know"),
     ]
     of_sample = [
         *_prose(

@@ -22,12 +22,13 @@ from unskew.report.summary.outcome_record import (
     TargetRow,
     TargetsPanel,
 )
-from unskew.report.summary.plain import plain_value, rounded
+from unskew.report.summary.plain import plain_value
 from unskew.report.summary.privacy import (
     listed,
     overlap_message,
     private_population,
     share_text,
+    shown_size,
     without_counts,
 )
 from unskew.report.summary.record import Privacy, SplitRow, Summary
@@ -237,8 +238,8 @@ def _row(
         message=overlap_message(weights.overlap, private),
         population=private_population(population) if private else population,
         uncovered=_uncovered(weighed),
-        ess=rounded(diagnosis.ess, 2) if private else diagnosis.ess,
-        ess_groups=rounded(diagnosis.ess_groups, 2) if private else diagnosis.ess_groups,
+        ess=shown_size(diagnosis.ess, private),
+        ess_groups=shown_size(diagnosis.ess_groups, private),
         given=target_sentences_of(weighed, hidden),
         splits=tuple((row.name, row.note) for row in noted),
     )

@@ -18,6 +18,7 @@ memory.
   its reader.
 - ``dask_engine``: blocks computed by Dask: an existing scheduler's address or `Client`, or a local
   cluster.
+- ``frames``: tables and columns of other packages, read as pandas reads them.
 - ``numba_import``: Numba without the settings of the working directory.
 - ``parent_watch``: processes that end when the one that started them does.
 - ``patterns``: regular expressions of the user, stopped where one would search for ever.

@@ -15,6 +15,8 @@ from typing import Annotated, Any, ForwardRef, Literal, Union, get_args, get_ori
 
 import numpy as np
 
+from unskew.engine.frames import is_foreign, read_foreign, read_frame
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -54,16 +56,21 @@ class Limits:
 
 @dataclass(frozen=True)
 class Rule:
-    """What a value must be, and how to say it."""
+    """What a value must be, how to say it, and how another package's table is read for it."""
 
     accepts: Callable[[Any], bool]
     words: str
     allowed: tuple[Any, ...] = ()
     is_data: bool = False
     limits: Limits | None = None
+    read: Callable[[Any], Any] | None = None
 
 
 ANYTHING = Rule(lambda value: True, "anything")
+# ``X: Annotated[Any, WITH_TABLES]``: anything; tables of other packages arrive as DataFrames.
+WITH_TABLES = Rule(lambda value: True, "anything", read=read_foreign)
+# The same, and a dict of columns is a table.
+ANY_TABLE = Rule(lambda value: True, "anything", read=read_frame)
 
 
 class _Unloaded(type):
@@ -135,9 +142,14 @@ def rule_of(annotation: Any, names: Names) -> Rule:
         return array_like("biufOUSTmM")
     if _name(home) in _KINDS:
         kinds = _KINDS[_name(home)] if not args else _kinds_of(args[-1])
-        return Rule(lambda value: _is_array(value, kinds), _ARRAY_WORDS[kinds], is_data=True)
+        return Rule(
+            lambda value: _is_array(value, kinds),
+            _ARRAY_WORDS[kinds],
+            is_data=True,
+            read=read_foreign,
+        )
     if home is Sized:
-        return Rule(_is_sized, "a sequence")
+        return Rule(_is_sized, "a sequence", read=read_foreign)
     if issubclass(home, Mapping):
         return _mapping(*(rule_of(part, names) for part in args or (Any, Any)))
     if issubclass(home, Iterable) and home.__module__ in ("builtins", "collections.abc"):
@@ -162,11 +174,23 @@ def _limited(rule: Rule, limits: Limits) -> Rule:
 def _either(rules: Sequence[Rule]) -> Rule:
     if ANYTHING in rules:
         return ANYTHING
+    readers = [rule.read for rule in rules if rule.read is not None]
+
+    def accepts(value: Any) -> bool:
+        return any(rule.accepts(value) for rule in rules)
+
+    def read(value: Any) -> Any:
+        if isinstance(value, Mapping) and accepts(value):
+            return value
+        results = (one(value) for one in readers)
+        return next((result for result in results if result is not value), value)
+
     return Rule(
-        lambda value: any(rule.accepts(value) for rule in rules),
+        accepts,
         ", or ".join(dict.fromkeys(rule.words for rule in rules)),
         allowed=tuple(text for rule in rules for text in rule.allowed),
         is_data=all(rule.is_data for rule in rules if rule is not _SIMPLE[None]),
+        read=read if readers else None,
     )
 
 
@@ -201,7 +225,13 @@ def _several(parts: Sequence[Rule], fixed: bool, one_shot: bool, sets: bool) -> 
     words = f"a list of {len(parts)} entries" if fixed else "a list"
     if parts[0] is not ANYTHING:
         words += f", each entry {', or '.join(dict.fromkeys(part.words for part in parts))}"
-    return Rule(accepts, words)
+    one = parts[0].read
+
+    def read(value: Any) -> Any:
+        has_tables = one is not None and not fixed and type(value) in (list, tuple)
+        return [one(entry) for entry in value] if has_tables else read_foreign(value)
+
+    return Rule(accepts, words, read=read)
 
 
 def _instance(wanted: type) -> Rule:
@@ -217,12 +247,13 @@ def _instance(wanted: type) -> Rule:
         if kind not in known:
             is_one = any(base.__name__ == name for base in kind.__mro__)
             root = kind.__module__.partition(".")[0]
-            is_other = root in _KNOWN and root not in _STAND_INS
+            is_other = (root in _KNOWN and root not in _STAND_INS) or is_foreign(value)
             known[kind] = is_one or not (is_other or issubclass(kind, type | os.PathLike))
         return known[kind]
 
     words = f"{'an' if name[0] in 'AEIO' else 'a'} {name}"
-    return Rule(accepts, words, is_data=name in _DATA)
+    read = read_frame if name == "DataFrame" else None
+    return Rule(accepts, words, is_data=name in _DATA, read=read)
 
 
 def _is_whole(value: Any) -> bool:
@@ -258,7 +289,12 @@ def _is_array(value: Any, kinds: str) -> bool:
 
 
 def array_like(kinds: str) -> Rule:
-    return Rule(lambda value: _is_array_like(value, kinds), _ARRAY_WORDS[kinds], is_data=True)
+    return Rule(
+        lambda value: _is_array_like(value, kinds),
+        _ARRAY_WORDS[kinds],
+        is_data=True,
+        read=read_foreign,
+    )
 
 
 def _is_array_like(value: Any, kinds: str) -> bool:
@@ -313,6 +349,7 @@ _ARRAY_WORDS = {
     **{"biu": "an array of whole numbers", "b": "an array of True and False"},
 }
 # Objects of these are what they are; of other packages they may be made to act as a record.
-_KNOWN = {*sys.stdlib_module_names, "numpy", "pandas", "scipy", "torch", "sklearn", "unskew"}
+_KNOWN = {*sys.stdlib_module_names, "numpy", "pandas", "polars", "scipy", "torch", "sklearn"}
+_KNOWN.add("unskew")
 _STAND_INS = ("__main__", "types", "unittest")
 _DATA = ("DataFrame", "OutcomePredictions", "Pool", "TrainingData", "Weights")

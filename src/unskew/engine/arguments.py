@@ -4,7 +4,8 @@ An annotation is the rule: ``level: OpenShare`` is a number above 0 and below 1,
 True or False, ``way: Literal["auto", "half"]`` one of these texts, ``features: Sequence[str]``
 several texts. What breaks its rule is a `ConfigError` (a `DataError` for arrays and tables) that
 names the function, the argument, the value and what is allowed. Frames, pools and other records are
-refused where they are plainly something else; what is in them is checked by who reads them.
+refused where they are plainly something else; what is in them is checked by who reads them. Tables
+of other packages arrive as DataFrames (`unskew.engine.frames`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from typing import Annotated, Any, TypeVar, Unpack, get_args, get_origin
 import numpy.typing as npt
 
 from unskew.engine.annotation_rules import (
+    ANY_TABLE,
     ANYTHING,
+    WITH_TABLES,
     Limits,
     Names,
     Rule,
@@ -27,6 +30,7 @@ from unskew.engine.annotation_rules import (
     read_annotation,
     rule_of,
 )
+from unskew.engine.frames import is_foreign
 from unskew.errors import ConfigError, DataError, UnskewError, refused_option
 
 _MAKE_A_POOL = " Make one with Pool.from_frame(table)."
@@ -65,6 +69,10 @@ IS_BINS = Rule(lambda value: isinstance(value, Mapping), _EDGES)
 Bins = Annotated[Mapping[str, Sequence[float]], IS_BINS]
 # Arrays, and what can be read as one, of numbers.
 Numbers = Annotated[npt.ArrayLike, array_like("biuf")]
+# Anything; what is a table or a column of another package arrives as one of pandas or NumPy.
+AnyValues = Annotated[Any, WITH_TABLES]
+# The same, and a dict of columns arrives as a DataFrame.
+AnyTable = Annotated[Any, ANY_TABLE]
 WholeNumbers = Annotated[npt.ArrayLike, array_like("biu")]
 
 
@@ -102,6 +110,8 @@ def _checked_function(function: Any) -> Any:
         nonlocal rules
         if rules is None:
             rules = _Rules(function)
+        if rules.reads_tables:
+            args, keywords = rules.read(args, keywords)
         rules.check(args, keywords)
         return function(*args, **keywords)
 
@@ -130,6 +140,7 @@ class _Rules:
             letters = re.fullmatch(r"[A-Za-z].*_([a-z]{1,2})", name)
             if rule.is_data and letters and get_origin(annotation) is not Annotated:
                 self.letters[name] = letters[1]
+        self.reads_tables = any(rule.read is not None for rule in self.by_name.values())
         self.places = [name for name, _ in self.by_place]
         rest = list(code.co_varnames[n_places + code.co_kwonlyargcount :])
         if code.co_flags & inspect.CO_VARARGS:
@@ -142,6 +153,20 @@ class _Rules:
                     self.by_name[option] = rule_of(annotation, names)
             else:
                 self.other_names = rule_of(kind, names)
+
+    def read(
+        self, args: Sequence[Any], keywords: Mapping[str, Any]
+    ) -> tuple[Sequence[Any], Mapping[str, Any]]:
+        """Read tables and columns of other packages where pandas or NumPy is what is used."""
+        args = [
+            value if rule.read is None else rule.read(value)
+            for (_, rule), value in zip(self.by_place, args, strict=False)
+        ] + list(args[len(self.by_place) :])
+        readers = {name: self.by_name.get(name, self.other_names).read for name in keywords}
+        return args, {
+            name: value if (read := readers[name]) is None else read(value)
+            for name, value in keywords.items()
+        }
 
     def check(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
         for (name, rule), value in zip(self.by_place, args, strict=False):
@@ -188,5 +213,12 @@ class _Rules:
             kind=DataError if rule.is_data else ConfigError,
             limit=None if rule.limits is None else rule.limits.broken(value),
             allowed=list(rule.allowed) or None,
-            hint=_MAKE_A_POOL if "a Pool" in rule.words and hasattr(value, "columns") else "",
+            hint=_hint(rule, value),
         )
+
+
+def _hint(rule: Rule, value: Any) -> str:
+    if "a Pool" in rule.words and (hasattr(value, "columns") or is_foreign(value)):
+        return _MAKE_A_POOL
+    is_lazy = "a DataFrame" in rule.words and hasattr(value, "collect")
+    return " Pass value.collect(): its rows are not computed yet." if is_lazy else ""

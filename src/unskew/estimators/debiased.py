@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from numbers import Integral
 from typing import Any, Self
 
 import numpy.typing as npt
@@ -17,14 +16,23 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from unskew.engine.arguments import Numbers, OpenShare, ShareAboveZero, check_arguments, checked
+from unskew.engine.arguments import (
+    AnyTable,
+    AnyValues,
+    Numbers,
+    OpenShare,
+    ShareAboveZero,
+    check_arguments,
+    checked,
+)
+from unskew.engine.frames import read_frame
 from unskew.errors import ConfigError, wrong_option
 from unskew.estimators.dialled_fit import check_estimator_way, target_model, weighed_images
 from unskew.estimators.held_out import cross_fit_scores
 from unskew.estimators.pool_from_xy import GivenImages
 from unskew.estimators.record_params import RecordParams
 from unskew.estimators.target_score import find_scorer, score_images, warn_if_not_the_target
-from unskew.estimators.target_weights import TargetWeights, weigh_images
+from unskew.estimators.target_weights import TargetWeights, draw_seed, weigh_images
 from unskew.estimators.way_trials import fit_in_way
 from unskew.learn.presets import Way
 from unskew.records import Estimate, Target
@@ -75,13 +83,13 @@ class _Debiased(MetaEstimatorMixin, RecordParams, BaseEstimator):  # type: ignor
     @checked
     def fit(
         self,
-        X: Any,
-        y: Any,
+        X: AnyTable,
+        y: AnyValues,
         *,
         source: npt.ArrayLike | None = None,
         group: npt.ArrayLike | None = None,
         sample_weight: Numbers | None = None,
-        attributes: Any = None,
+        attributes: AnyTable = None,
         **fit_params: Any,
     ) -> Self:
         """Compute the debiasing weights, then fit a clone of ``estimator`` with them, in its way.
@@ -119,7 +127,7 @@ class _Debiased(MetaEstimatorMixin, RecordParams, BaseEstimator):  # type: ignor
             fit_params = process_routing(self, "fit", **fit_params).estimator.fit
         way = check_estimator_way(self.way, self._inner(), y)
         images = GivenImages(X, y, source, group, sample_weight, attributes)
-        seed = self._draw_seed()
+        seed = draw_seed(self.random_state)
         weighing = self._weigh(images, seed)
         fitted = fit_in_way(
             self._inner(), weighed_images(images, weighing), way, seed=seed, fit_params=fit_params
@@ -155,23 +163,6 @@ class _Debiased(MetaEstimatorMixin, RecordParams, BaseEstimator):  # type: ignor
                 value=type(self._inner()).__name__,
             )
 
-    def _draw_seed(self) -> int:
-        """Return an integer ``random_state``, or draw a seed from the generator that it names."""
-        from sklearn.utils import check_random_state
-
-        try:
-            generator = check_random_state(self.random_state)
-        except (ValueError, TypeError) as error:
-            raise ConfigError(
-                "random_state is a whole number from 0 to 2³² − 1, a numpy.random.RandomState, or "
-                f"None; got {self.random_state!r}.",
-                option="random_state",
-                value=repr(self.random_state),
-            ) from error
-        if isinstance(self.random_state, Integral):
-            return int(self.random_state)
-        return int(generator.randint(2**31 - 1))
-
     def _weigh(self, images: GivenImages, seed: int) -> TargetWeights:
         from sklearn.base import is_classifier
 
@@ -188,13 +179,13 @@ class _Debiased(MetaEstimatorMixin, RecordParams, BaseEstimator):  # type: ignor
     @checked
     def target_score(
         self,
-        X: Any,
-        y: Any,
+        X: AnyTable,
+        y: AnyValues,
         source: npt.ArrayLike | None = None,
         *,
         group: npt.ArrayLike | None = None,
         sample_weight: Numbers | None = None,
-        attributes: Any = None,
+        attributes: AnyTable = None,
         scoring: Any = None,
         cv: Any = 5,
         keep_copies_together: bool = True,
@@ -241,7 +232,7 @@ class _Debiased(MetaEstimatorMixin, RecordParams, BaseEstimator):  # type: ignor
         way = check_estimator_way(self.way, self._inner(), y)
         scoring = self._default_scoring if scoring is None else scoring
         find_scorer(scoring)
-        seed = self._draw_seed()
+        seed = draw_seed(self.random_state)
         weighing = self._weigh(images, seed)
         warn_if_not_the_target(weighing)
         model = self._model() if cv is None else self._inner()
@@ -260,6 +251,7 @@ class _Debiased(MetaEstimatorMixin, RecordParams, BaseEstimator):  # type: ignor
     def _ask(self, method: str, X: Any) -> Any:
         check_is_fitted(self, "estimator_")
         # Names only: the inner estimator's messages on shapes say more.
+        X = read_frame(X)
         validate_data(self, X, reset=False, skip_check_array=True, ensure_2d=False)
         return getattr(self._model(), method)(X)
 
@@ -326,11 +318,12 @@ class DebiasedClassifier(ClassifierMixin, _Debiased):  # type: ignore[misc]
     way : "weights", "half", "logit" or "auto" (default). "auto" tries out two ways on 50% of the
         images, and compares their Brier score and accuracy on the target, estimated from the
         remaining images (groups and copies of an image on one side). Where the weights vary mostly
-        between classes, it is "half" unless "weights" are better by more than one standard error;
-        else it is the square roots of the weights, unless "weights", or equal weights, are better
-        by more than that. Where the mean of the two trials is better by as much, as for trees,
-        both stay in the predictions (``trials_``). Logits are multiplied by one number
-        (``logit_scale_``) where held-out probabilities are clearly too sure or not sure enough.
+        between classes, these are "weights" and "logit", and it is "half" unless one of them is
+        better; else they are the weights and equal weights, and it is the square roots of the
+        weights unless one of them is better. The two trials stay in the predictions (``trials_``)
+        unless their mean is clearly worse, or the model has coefficients (``coef_``), which would
+        then no longer be what predicts. Logits are multiplied by one number (``logit_scale_``)
+        where held-out probabilities are clearly too sure or not sure enough.
         Nothing is tried where the remaining images are worth fewer than 300. Three fits at most.
         Without ``predict_proba``, with a threshold or balanced class weights of its own, or with
         several columns of y it is "weights".
@@ -360,7 +353,7 @@ class DebiasedClassifier(ClassifierMixin, _Debiased):  # type: ignore[misc]
         images as they were weighted, not for the target.
     logit_scale_ : what the logits are multiplied by after that, the inverse of a temperature: it
         changes probabilities and no prediction; 1.0 where nothing is.
-    trials_ : the two models of half of the images that count for 40% of the predicted
+    trials_ : the two models of half of the images that count for a third of the predicted
         probabilities; empty where ``estimator_`` predicts alone.
     source_names_ : names of the sources.
     classes_ : the classes.

@@ -19,7 +19,7 @@ from unskew.records import Floats, Ints
 from unskew.records.levels import level_text
 
 # What the trials count for where they are averaged in; between 25% and 40% it hardly matters.
-_OF_TRIALS = 0.4
+_OF_TRIALS = 1.0 / 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +134,7 @@ def target_model(
 
 @dataclass(frozen=True, eq=False)
 class AveragedClassifier:
-    """Probabilities of a model of all images, and of two of half of them that count for 40%."""
+    """Probabilities of a model of all images, and of two of half of them that count for a third."""
 
     estimator: Any
     trials: tuple[Any, ...]

@@ -130,8 +130,8 @@ def feature_frame(X: Any) -> pd.DataFrame | None:
     import pandas as pd
     import scipy.sparse
 
-    if isinstance(X, pd.DataFrame) or hasattr(X, "to_pandas"):
-        return X if isinstance(X, pd.DataFrame) else X.to_pandas()
+    if isinstance(X, pd.DataFrame):
+        return X
     if scipy.sparse.issparse(X):
         return None
     array = np.asarray(X)

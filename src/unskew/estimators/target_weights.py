@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from numbers import Real
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from unskew.records import Estimate, Floats, Pool, Target, Weights
 from unskew.weigh.uncertainty import weighted_mean
 
 if TYPE_CHECKING:
+    from unskew.bias.base import Bias
     from unskew.weigh.calibrate import Calibration
 
 logger = logging.getLogger(__name__)
@@ -107,10 +108,31 @@ def weigh_images(
         weights, total = _as_they_are(images, pool), 1.0
     else:
         pool = pool_images(images, design_n=design_n)
+        _check_columns(pool, bias, target)
         weights = _debias(pool, bias, target, max_uncovered, seed)
         # The weights contain the design weights; what is left of these is their sum.
         total, design_n = 1.0 if design_n is None else float(design_n.mean()), None
     return _calibrated(weights, design_n, total, moments, pool)
+
+
+def _check_columns(pool: Pool, bias: Bias | None, target: Target | None) -> None:
+    """Refuse a bias model or target that reads what is neither in X nor in ``attributes``."""
+    names = [] if bias is None else [name for part in bias.parts for name in part.columns]
+    names += [] if target is None else list(target.by)
+    columns = [str(name) for name in pool.frame.columns]
+    lacking = [
+        name
+        for name in dict.fromkeys(names)
+        if not any(column == name or column.startswith(f"{name}_") for column in columns)
+    ]
+    if lacking:
+        raise DataError(
+            f"bias model and target read {first_few(lacking)}, which neither X nor y is. Pass "
+            f"such columns of the images by attributes: fit(X, y, source=…, "
+            f"attributes=frame[{lacking!r}]).",
+            option="attributes",
+            columns=lacking,
+        )
 
 
 def _calibrated(
@@ -310,3 +332,21 @@ def _numbers(pool: Pool, column: str) -> Floats:
             count=int((~np.isfinite(value_n)).sum()),
         )
     return value_n
+
+
+def draw_seed(random_state: Any) -> int:
+    """Return an integer ``random_state``, or draw a seed from the generator that it names."""
+    from sklearn.utils import check_random_state
+
+    try:
+        generator = check_random_state(random_state)
+    except (ValueError, TypeError) as error:
+        raise ConfigError(
+            "random_state is a whole number from 0 to 2³² − 1, a numpy.random.RandomState, or "
+            f"None; got {random_state!r}.",
+            option="random_state",
+            value=repr(random_state),
+        ) from error
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    return int(generator.randint(2**31 - 1))

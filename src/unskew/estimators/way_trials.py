@@ -1,4 +1,4 @@
-"""Which way suits an estimator: two of them tried out on half of the images."""
+"""Which way suits an estimator: the ends of a line, tried out on half of the images."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import scipy.special
 from unskew.estimators.dialled_fit import DialledFit, WeighedImages, fit_at, why_no_shift
 from unskew.learn.logit_calibration import fit_logit_calibration
 from unskew.learn.presets import Way
+from unskew.learn.sklearn_fit import AdjustedClassifier
 from unskew.learn.ways import LEAST_ESS, WayChoice, WayScore
 from unskew.records import Floats, Ints
 from unskew.records.clustered_mean import effective_size
@@ -27,6 +28,9 @@ _NEVER = 1e-3
 # The logits are multiplied only where that makes the held-out log loss smaller by so many standard
 # errors: the trials learned from half of the images, and were a little too sure of themselves.
 _CLEARLY = 2.0
+# One end is taken where it is better than the other by so many standard errors: what a trial shows
+# on half of the images is more on all of them, relative to the noise.
+_BETTER = 0.5
 # Of the gains, for the score that is corrected for the choice.
 _DRAWS = 2000
 
@@ -41,13 +45,13 @@ def fit_in_way(
 ) -> DialledFit:
     """Fit a clone of ``estimator`` in a way that `check_estimator_way` accepted.
 
-    "auto" tries out two ways on 50% of the images (units whole, sources and classes in their
-    shares), and judges them on the others by their target weights. A trial costs less than the fit
-    on all images, so that with two of them the cost is less than that of three fits, also of
-    learners whose cost hardly depends on the number of images. There are no trials where the others
-    are worth fewer than `LEAST_ESS` images, or where all weights are equal. Where the mean of the
-    two trials is clearly better than the one that is taken, as it is for trees, both stay in the
-    predictions.
+    "auto" tries out the two ends of a line on 50% of the images (units whole, sources and classes
+    in their shares), and judges them on the others by their target weights; without a winner it
+    takes the middle. A trial costs less than the fit on all images, so that with two of them the
+    cost is less than that of three fits, also of learners whose cost hardly depends on the number
+    of images. There are no trials where the others are worth fewer than `LEAST_ESS` images, or
+    where all weights are equal. The trials stay in the predictions of a model without coefficients,
+    such as trees, unless their mean is clearly worse than the better one.
     """
     why, fit_params = why_no_shift(estimator, images.y), fit_params or {}
     if way != "auto":
@@ -58,7 +62,9 @@ def fit_in_way(
     fitted = fit_at(estimator, images, choice, fit_params)
     if any(not np.array_equal(trial.classes_, fitted.estimator.classes_) for trial in trials):
         trials = ()
-    return replace(fitted, logit_scale=scale, trials=trials)
+    if trials:
+        choice = replace(choice, reason=f"{choice.reason} Both trials are averaged in.")
+    return replace(fitted, choice=choice, logit_scale=scale, trials=trials)
 
 
 def _choose(
@@ -70,7 +76,7 @@ def _choose(
         reason = "weights: they are equal, and all ways the same fit."
         return WayChoice("weights", None, reason), 1.0, ()
     names, label_n = images.classes()
-    start, rival = _candidates(images, label_n, len(names))
+    line = _line(images, label_n, len(names))
     unit_n = join_units(
         label_n.size, images.group, find_copies(images.X) if images.keep_copies else None
     )
@@ -85,26 +91,51 @@ def _choose(
             f"the held-out images are worth {ess:.0f} equally weighted ones, and a choice needs "
             f"{LEAST_ESS:.0f}"
         )
-        return _untried(start, reason, ess), 1.0, ()
+        return _untried(line.untried, reason, ess), 1.0, ()
     try:
-        tried = [
-            _try_out(estimator, images, way, train, judges, fit_params) for way in (start, rival)
-        ]
+        first, second = (
+            _try_out(estimator, images, end, train, judges, fit_params)
+            for end in (line.weights, line.other)
+        )
     except ValueError as error:
         # As of a search inside that needs more images of a class; a mistake is met again.
         reason = f"a trial on {train.size} images failed: {error}"
-        return _untried(start, reason, ess), 1.0, ()
-    choice = replace(_compare(judges, tried[0], tried[1], seed), ess=ess)
-    taken = tried[(choice.way, choice.power) == (rival.way, rival.power)]
-    mean = _average(tried[0], tried[1])
-    if mean is None or not _is_clear(*_gains(judges, taken, mean)):
-        return choice, taken.logit_scale(judges), ()
-    reason = f"{choice.reason} Both trials are averaged in: their mean is clearly better than one."
-    return (
-        replace(choice, reason=reason),
-        mean.logit_scale(judges),
-        tuple(trial.model for trial in tried),
-    )
+        return _untried(line.untried, reason, ess), 1.0, ()
+    mean = first.mixed((first.proba_nm + second.proba_nm) / 2.0)
+    gains = _Gains.of(judges, first, second, mean)
+    winner = int(gains.winner(gains.mean, line.between_classes))
+    choice = replace(_describe(judges, line, gains, winner, (first, second), seed), ess=ess)
+    if not (_has_coefficients(first.model) or gains.mean_brings_nothing(winner)):
+        return choice, mean.logit_scale(judges), (first.model, second.model)
+    # Half-way between two linear models are the means of their logits.
+    logit_nm = (_logits(first.proba_nm) + _logits(second.proba_nm)) / 2.0
+    judged = (first.mixed(scipy.special.softmax(logit_nm, axis=1)), second, first)[winner]
+    return choice, judged.logit_scale(judges), ()
+
+
+def _has_coefficients(model: Any) -> bool:
+    """Tell whether a model is its coefficients, which a mean of several models has not."""
+    from sklearn.pipeline import Pipeline
+
+    inner = getattr(model, "estimator", model) if isinstance(model, AdjustedClassifier) else model
+    inner = getattr(inner, "best_estimator_", inner)
+    while isinstance(inner, Pipeline):
+        inner = inner.steps[-1][1]
+    return hasattr(inner, "coef_")
+
+
+@dataclass(frozen=True)
+class _Line:
+    """Two ways that are tried, what is between them, and what is taken without a trial.
+
+    ``between_classes``: the ends differ in where the factors of the classes are.
+    """
+
+    weights: WayChoice
+    other: WayChoice
+    middle: WayChoice
+    untried: WayChoice
+    between_classes: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,11 +145,15 @@ class _Trial:
     ``label_n`` holds the columns of the true classes; −1 where the trial has not seen the class.
     """
 
-    choice: WayChoice
     hit_n: Floats
     proba_nm: Floats
     label_n: Ints
     model: Any
+
+    def mixed(self, proba_nm: Floats) -> _Trial:
+        """Return a mixture of this trial and another one."""
+        hit_n = (proba_nm.argmax(axis=1) == self.label_n).astype(np.float64)
+        return replace(self, hit_n=hit_n, proba_nm=proba_nm)
 
     @property
     def quadratic_n(self) -> Floats:
@@ -131,7 +166,7 @@ class _Trial:
         """Return what makes the probabilities hold on the target; 1 where they nearly do."""
         known = np.flatnonzero((self.label_n >= 0) & (judges.weight > 0))
         proba_nm, label_n = self.proba_nm[known], self.label_n[known]
-        logit_nm = np.log(np.where(proba_nm > 0, proba_nm, _NEVER))
+        logit_nm = _logits(proba_nm)
         weight_n, unit_n = judges.weight[known], judges.group[known]
         fitted = fit_logit_calibration(logit_nm, label_n, weight_n, unit_n, biases=False)
         scale = float(fitted.scale)
@@ -144,24 +179,18 @@ class _Trial:
         return scale if gain > _CLEARLY * math.sqrt(variance) else 1.0
 
 
-def _average(start: _Trial, rival: _Trial) -> _Trial | None:
-    """Return the mean of two trials; None where they know other classes."""
-    if not np.array_equal(start.model.classes_, rival.model.classes_):
-        return None
-    proba_nm = (start.proba_nm + rival.proba_nm) / 2.0
-    hit_n = (proba_nm.argmax(axis=1) == start.label_n).astype(np.float64)
-    return replace(start, hit_n=hit_n, proba_nm=proba_nm)
+def _logits(proba_nm: Floats) -> Floats:
+    return np.asarray(np.log(np.where(proba_nm > 0, proba_nm, _NEVER)))
 
 
-def _candidates(
-    images: WeighedImages, label_n: Ints, n_classes: int
-) -> tuple[WayChoice, WayChoice]:
-    """Return where the choice starts, and what is tried beside it.
+def _line(images: WeighedImages, label_n: Ints, n_classes: int) -> _Line:
+    """Return what is tried: the ends of one of two lines.
 
-    Where most of the variance of the weights is between classes, "half": moving a part of it into
-    the logits keeps effective images, and costs least where the model is wrong; there "weights" are
-    better. Where it is within classes, little can be moved: "weights", and equal weights are better
-    where the model is nearly right and the weights are worth few images.
+    Where most of the variance of the weights is between classes, "weights" and "logit", with "half"
+    between them: shifts keep effective images, and weights are better where the model is wrong.
+    Where it is within classes, little can be moved into the logits: weights and equal weights, with
+    their square roots between them (Shimodaira 2000). Equal weights are better where the model is
+    nearly right, sees what decides about the weights, and these are worth few images.
     """
     used, count_n = images.weight > 0, images.counts
     ratio_n = images.weight[used] / count_n[used]
@@ -171,10 +200,11 @@ def _candidates(
         for part_n in (count_n[used], count_n[used] * ratio_n)
     )
     of_label = float(count_m @ np.square(sum_m / np.maximum(count_m, _SAME) - 1.0))
-    weights = WayChoice("weights", None, "")
+    weights, half, logit = (WayChoice(way, None, "") for way in ("weights", "half", "logit"))
     if 2.0 * of_label > float(count_n[used] @ np.square(ratio_n - 1.0)):
-        return WayChoice("half", None, ""), weights
-    return weights, replace(weights, power=0.0)
+        return _Line(weights, logit, half, half, between_classes=True)
+    equal, roots = replace(weights, power=0.0), replace(weights, power=0.5)
+    return _Line(weights, equal, roots, weights, between_classes=False)
 
 
 def _untried(start: WayChoice, reason: str, ess: float) -> WayChoice:
@@ -202,63 +232,103 @@ def _try_out(
     names, label_n = judges.classes()
     label_n = np.array([column.get(name, -1) for name in names])[label_n]
     hit_n = (predicted_n == np.asarray(judges.y).reshape(-1)).astype(np.float64)
-    return _Trial(choice, hit_n, proba_nm, label_n, model)
+    return _Trial(hit_n, proba_nm, label_n, model)
 
 
-def _compare(judges: WeighedImages, start: _Trial, rival: _Trial, seed: int) -> WayChoice:
-    """Take the rival if its Brier score is clearly better and its accuracy not lower.
+@dataclass(frozen=True, eq=False)
+class _Gains:
+    """What the other end gains on weights, and both on their mean; with the covariance.
 
-    Equal weights are right for a model that is, and sees what decides about them; where they are
-    neither clearly better nor clearly worse than the weights, the middle is taken, the square roots
-    (Shimodaira 2000).
+    (4,) accuracy and Brier score of the other end less those of weights; the Brier scores of
+    weights and of the other end less that of the mean.
     """
-    gain_2, covariance_22 = _gains(judges, start, rival)
-    stderr_2 = _errors(covariance_22)
-    score, other = (
-        float(np.average(trial.hit_n, weights=judges.weight)) for trial in (start, rival)
-    )
-    rows = tuple(
-        WayScore(trial.choice.way, None, *numbers, trial.choice.power)
-        for trial, numbers in (
-            (start, (score, 0.0, 0.0)),
-            (rival, (other, float(gain_2[0]), float(stderr_2[0]))),
+
+    mean: Floats
+    covariance: Floats
+
+    @classmethod
+    def of(cls, judges: WeighedImages, weights: _Trial, other: _Trial, mean: _Trial) -> _Gains:
+        values = [
+            other.hit_n - weights.hit_n,
+            other.quadratic_n - weights.quadratic_n,
+            weights.quadratic_n - mean.quadratic_n,
+            other.quadratic_n - mean.quadratic_n,
+        ]
+        return cls(*_mean_and_covariance(values, judges.weight, judges.group))
+
+    @property
+    def stderr(self) -> Floats:
+        return np.asarray(np.maximum(np.sqrt(np.diag(self.covariance)), _SAME))
+
+    def winner(self, drawn: Floats, between_classes: bool) -> Any:
+        """Return 1 where the other end is taken, −1 where weights are, 0 where the middle is.
+
+        An end is better by its Brier score, and its accuracy is not lower. Where the factors of
+        classes are moved, it must be clearly better than the mean of both, too.
+        """
+        accuracy, brier, of_weights, of_other = np.moveaxis(drawn, -1, 0)
+        least = _BETTER * self.stderr[1]
+        takes_other, takes_weights = (
+            (sign * accuracy >= 0.0)
+            & (sign * brier > least)
+            & ((on_mean > error) | (not between_classes))
+            for sign, on_mean, error in (
+                (1.0, of_other, self.stderr[3]),
+                (-1.0, of_weights, self.stderr[2]),
+            )
         )
+        return takes_other * 1 - takes_weights * 1
+
+    def mean_brings_nothing(self, winner: int) -> bool:
+        """Tell whether the winner, or the better end, is clearly better than the mean of both.
+
+        Or the same, as of naive Bayes where weights depend on the class alone.
+        """
+        row = 3 if winner > 0 or (winner == 0 and self.mean[1] > 0) else 2
+        return bool(self.mean[row] > self.stderr[row] or self.stderr[row] <= _SAME)
+
+
+def _describe(
+    judges: WeighedImages,
+    line: _Line,
+    gains: _Gains,
+    winner: int,
+    trials: tuple[_Trial, _Trial],
+    seed: int,
+) -> WayChoice:
+    """Return the winner, or the middle, in words; with a score corrected for the choice."""
+    scores = [float(np.average(trial.hit_n, weights=judges.weight)) for trial in trials]
+    gain, error = float(gains.mean[0]), float(gains.stderr[0])
+    rows = (
+        WayScore("weights", None, scores[0], 0.0, 0.0),
+        WayScore(line.other.way, None, scores[1], gain, error, line.other.power),
     )
+    other = "logit" if line.between_classes else "equal weights"
+    sign = -1.0 if winner < 0 else 1.0
     measured = (
-        f"accuracy {100 * gain_2[0]:+.1f} ± {100 * stderr_2[0]:.1f} points, Brier score "
-        f"{-gain_2[1]:+.4f} ± {stderr_2[1]:.4f} on held-out images weighted to the target"
+        f"accuracy {100 * sign * gain:+.1f} ± {100 * error:.1f} points, Brier score "
+        f"{-sign * gains.mean[1]:+.4f} ± {gains.stderr[1]:.4f} on held-out images weighted to the "
+        "target"
     )
-    # How much higher the accuracy of the choice is on the images that it was made on, had the
-    # gains been drawn about those seen; times √2 as in `choose_way`.
-    drawn_r2 = np.random.default_rng(seed).multivariate_normal(gain_2, covariance_22, _DRAWS)
-    taken_r = _is_clear(drawn_r2, covariance_22)
-    flattery = math.sqrt(2.0) * max(float(np.mean((drawn_r2[:, 0] - gain_2[0]) * taken_r)), 0.0)
-    if _is_clear(gain_2, covariance_22):
-        reason = f"{_name(rival.choice)}, clearly better than {start.choice.way}: {measured}."
-        return replace(rival.choice, reason=reason, scores=rows, score=other - flattery)
-    if rival.choice.power == 0.0 and (gain_2 >= -stderr_2).all():
+    if winner == 0:
+        middle = "half" if line.between_classes else "square roots of the weights"
         reason = (
-            "square roots of the weights: equal weights are neither clearly better nor clearly "
-            f"worse than weights: {measured}."
+            f"{middle}, between weights and {other}, neither of which is clearly better ({other} "
+            f"against weights: {measured})."
         )
-        return replace(start.choice, power=0.5, reason=reason, scores=rows)
-    reason = f"{start.choice.way}: {_name(rival.choice)} not clearly better: {measured}."
-    return replace(start.choice, reason=reason, scores=rows, score=score - flattery)
-
-
-def _gains(judges: WeighedImages, start: _Trial, rival: _Trial) -> tuple[Floats, Floats]:
-    """Return what the rival gains in accuracy and in the Brier score, and the covariance."""
-    gains = [rival.hit_n - start.hit_n, rival.quadratic_n - start.quadratic_n]
-    return _mean_and_covariance(gains, judges.weight, judges.group)
-
-
-def _errors(covariance_22: Floats) -> Floats:
-    return np.asarray(np.maximum(np.sqrt(np.diag(covariance_22)), _SAME))
-
-
-def _is_clear(gain_2: Floats, covariance_22: Floats) -> Any:
-    """Tell whether accuracy is not lower, and the Brier score better by more than its error."""
-    return (gain_2[..., 0] >= 0.0) & (gain_2[..., 1] > _errors(covariance_22)[1])
+        return replace(line.middle, reason=reason, scores=rows)
+    # How much higher the accuracy of the winner is on the images that it won on, had the gains
+    # been drawn about those seen; times √2 as in `choose_way`.
+    drawn_r4 = np.random.default_rng(seed).multivariate_normal(
+        gains.mean, gains.covariance, _DRAWS, method="eigh"
+    )
+    luck_r = (drawn_r4[:, 0] - gain) * gains.winner(drawn_r4, line.between_classes) / 2.0
+    score = scores[winner > 0] - math.sqrt(2.0) * max(float(np.mean(luck_r)), 0.0)
+    if winner > 0:
+        reason = f"{other}, better than weights: {measured}."
+        return replace(line.other, reason=reason, scores=rows, score=score)
+    reason = f"weights, better than {other}: {measured}."
+    return replace(line.weights, reason=reason, scores=rows, score=score)
 
 
 def _mean_and_covariance(
@@ -273,7 +343,3 @@ def _mean_and_covariance(
         [np.bincount(code_n, weights=share_n * pull_n) for pull_n in value_cn - mean_c[:, None]]
     ).astype(np.float64)
     return mean_c, pull_cu @ pull_cu.T
-
-
-def _name(choice: WayChoice) -> str:
-    return choice.way if choice.power == 1.0 else "equal weights"

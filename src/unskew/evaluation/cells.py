@@ -31,7 +31,7 @@ from unskew.evaluation.metrics import (
 )
 from unskew.evaluation.subgroups import View, small_classes
 from unskew.records import Floats, Ints
-from unskew.report.summary.privacy import SMALLEST_CELL, count_units
+from unskew.report.summary.privacy import SMALLEST_CELL, count_units, shown_size
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ class CellJudge:
         }
 
     def _rounded(self, effective: float) -> float:
-        return float(f"{effective:.2g}") if self.private else effective
+        return float(shown_size(effective, self.private) or 0.0)
 
     def notes(self) -> list[str]:
         """Say what a reader of the intervals should know."""

@@ -236,7 +236,10 @@ def measure_rates(
     Few errors hardly show how much persons differ: a person who is mistaken for many others may be
     among them, or not. So where a rate rests on k < 200 effective errors, the spread between
     persons is no less, relative to the rate, than at the milder threshold with max(30, 4 k) of
-    them; and the noise of a pair no less than there.
+    them; and the noise of a pair no less than there. Nor is that noise v less, relative to the rate
+    y, than (v + E s²/2)/(y + E s/2), s the share of a dyad drawn by its share: as if half an error
+    more had been seen (Fay and Feuer 1997 add one of the largest weight to the upper bound of a
+    standardised rate, Fay and Kim 2017 half of it). Where all shares are 1/n, that is v.
     """
     limit_c2 = np.full((len(cells), 2), threshold)
     value_j, errors = rates_at(cells, limit_c2), estimate_rate_errors(sample, cells, limit_c2)
@@ -261,12 +264,11 @@ def measure_rates(
             more.append((0.0, 0.0))
             continue
         ratio = binomial / of_mild
-        more.append(
-            (
-                max(mild.of_units * ratio**2 - own.of_units, 0.0),
-                max(mild.of_dyads * ratio - own.of_dyads, 0.0),
-            )
-        )
+        rare, (one, square) = min(value_j[j], 1 - value_j[j]), errors.next_error[:, j]
+        next_error = (own.of_dyads + (1 - rare) * square / 2) * rare / (rare + one / 2)
+        of_dyads = max(mild.of_dyads * ratio, next_error, own.of_dyads)
+        of_units = max(mild.of_units * ratio**2, own.of_units)
+        more.append((of_units - own.of_units, of_dyads - own.of_dyads))
     more_j2 = np.array(more)
     return MeasuredRates(value_j, errors, more_j2[:, 0], more_j2[:, 1], np.array(size))
 

@@ -170,12 +170,14 @@ class Errors:
     twice : (J, J) what the squares of ``spread`` count twice.
     alone : (J, J) the covariance as if dyads were independent.
     freedom : (J,) degrees of freedom of the noise of dyads.
+    next_error : (2, J) E s and E s² of the share s of the weight of a dyad drawn by its share.
     """
 
     spread: Floats = field(repr=False)
     twice: Floats = field(repr=False)
     alone: Floats = field(repr=False)
     freedom: Floats = field(repr=False)
+    next_error: Floats = field(repr=False)
 
     def combine(self, combination_j: Floats) -> RateError:
         """Compute the error of Σ_j a_j rate_j.
@@ -242,7 +244,9 @@ def estimate_rate_errors(
     total_uj = _centred(sample, (sample.incidence @ psi_dj).toarray(), leverage_uj, order_j)
     twice_jj = (psi_dj.T @ between_d @ psi_dj).toarray()
     alone_jj = (psi_dj.T @ psi_dj).toarray()
-    return Errors(total_uj, twice_jj, alone_jj, _freedom(leverage_uj, share_dj, order_j))
+    freedom_j = _freedom(leverage_uj, share_dj, order_j)
+    next_2j = np.stack([np.asarray(share_dj.power(power).sum(axis=0)) for power in (2, 3)])
+    return Errors(total_uj, twice_jj, alone_jj, freedom_j, next_2j)
 
 
 def _centred(sample: PairSample, total_uj: Floats, leverage_uj: Floats, order_j: Floats) -> Floats:

@@ -1,5 +1,6 @@
 """Files: written atomically by one writer at a time, checksums, plain JSON, code that they name.
 
+- ``addresses``: files at addresses such as ``s3://bucket/table.csv``: read, fetched, uploaded.
 - ``atomic``: files and folders that are written completely or not at all.
 - ``checksums``: `files.json`, by which the files of a results folder are known to be of one run.
 - ``fingerprints``: SHA-256 of files and tables, and the versions of packages.

@@ -20,7 +20,14 @@ from unskew.forecasting.arms import check_probe_arms, make_arms, make_ways
 from unskew.forecasting.cross_fitting import ProbeArm, curve_factor, deal_halves
 from unskew.forecasting.label_arms import train_label_arms
 from unskew.forecasting.learners import find_learner
-from unskew.forecasting.probe_data import ProbeData, fitting_scale, gather_probe_data
+from unskew.forecasting.probe_data import (
+    ProbeData,
+    class_sizes,
+    fitting_scale,
+    gather_probe_data,
+    named_columns,
+    per_unit,
+)
 from unskew.forecasting.record import (
     ArmForecast,
     Forecast,
@@ -28,7 +35,13 @@ from unskew.forecasting.record import (
     TargetMean,
     heavy_share,
 )
-from unskew.forecasting.sentences import compare_arms, points, recommend
+from unskew.forecasting.sentences import (
+    compare_arms,
+    describe_features,
+    points,
+    poor_words,
+    recommend,
+)
 from unskew.forecasting.tuning import ridges_to_try, train_arms, ways_to_try
 from unskew.learn.presets import Way
 from unskew.learn.probe import Scaling, scale_features
@@ -210,7 +223,8 @@ def forecast_gain(
         notes.append(f"{called} has no predict_proba, so that weights are the only way tried.")
     if way == "auto":
         notes.append("The way head is for networks: a forecast trains none, and leaves it out.")
-    return _assemble(weights, data, forecasts, choice, fit, called, folds, seed, notes)
+    learned = describe_features(named_columns(pool, features), data.X.shape[1])
+    return _assemble(weights, data, forecasts, choice, fit, called, folds, seed, notes, learned)
 
 
 def _debiased_arm(made: Sequence[ProbeArm], choice: WayChoice) -> ProbeArm:
@@ -339,28 +353,8 @@ def target_mean(weights: Weights, unit_n: Ints) -> tuple[TargetMean, list[str]]:
     return lambda value_n: plain_mean(weights.weight, value_n, unit_n), [caution]
 
 
-def _class_sizes(data: ProbeData, weight_n: Floats) -> tuple[dict[str, float], dict[str, float]]:
-    """Compute the target share of every class, and the effective number of units behind it."""
-    share, ess, whole = {}, {}, 1.0
-    for code, name in enumerate(data.classes):
-        own_n = data.label[:, code] if data.has_label_sets else data.label == code
-        own = np.flatnonzero(own_n == 1)
-        if data.has_label_sets:
-            whole = float(weight_n[~np.isnan(own_n)].sum())
-        share[name] = float(weight_n[own].sum()) / whole
-        ess[name] = effective_size(_per_unit(data.unit[own], weight_n[own])) if own.size else 0.0
-    return share, ess
-
-
-def _per_unit(unit_n: Ints, weight_n: Floats) -> Floats:
-    """Sum the weights of every unit that occurs."""
-    return np.asarray(
-        np.bincount(np.unique(unit_n, return_inverse=True)[1], weights=weight_n), dtype=np.float64
-    )
-
-
 def _notes(data: ProbeData, weights: Weights) -> list[str]:
-    share, ess = _class_sizes(data, weights.weight)
+    share, ess = class_sizes(data, weights.weight)
     few = [
         f"{name} ({ess[name]:.0f})"
         for name in data.classes
@@ -391,17 +385,21 @@ def _assemble(
     folds: int,
     seed: int,
     notes: Sequence[str],
+    features: str,
 ) -> Forecast:
     naive, debiased = forecasts[0], forecasts[1]
     assert debiased.gain is not None
-    share, class_ess = _class_sizes(data, weights.weight)
+    share, class_ess = class_sizes(data, weights.weight)
     n, ess, heavy = weights.weight.size, weights.ess, heavy_share(weights.weight)
-    ess_units = effective_size(_per_unit(data.unit, weights.weight)) if data.n_units < n else None
+    ess_units = effective_size(per_unit(data.unit, weights.weight)) if data.n_units < n else None
     verdict, recommendation = recommend(
-        naive, debiased, heavy, n / ess, ess if ess_units is None else ess_units, called
+        *(naive, debiased, heavy, n / ess, ess if ess_units is None else ess_units),
+        f"{called} on {features}",
     )
     if data.has_label_sets:
         recommendation = recommendation.replace("worst class", "worst label")
+    elif poor := poor_words(debiased.accuracy.value, share, features):
+        recommendation += f"; {poor}"
     objects = fit is not None and fit.p_value < OBJECTION
     if objects:
         recommendation += "; if the bias model holds, to which check_fit objects"
@@ -431,6 +429,7 @@ def _assemble(
         n_folds=folds,
         seed=seed,
         labels=len(data.classes) if data.has_label_sets else None,
+        features=features,
     )
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from unskew.errors import ConfigError, DataError, first_few
 from unskew.learn.probe import Scaling, scale_features
 from unskew.records import Floats, Ints, Pool
+from unskew.records.clustered_mean import effective_size
 from unskew.records.levels import MISSING, by_value, holds_lists, text_levels
 from unskew.sources.label_sets import label_matrix
 from unskew.splits.folds import content_codes, find_copies, join_units
@@ -117,13 +118,20 @@ def gather_probe_data(
     return ProbeData(X_nd, label_n, classes, unit_n, order_n)
 
 
-def fitting_scale(pool: Pool, features: Any) -> Scaling:
-    """Choose the scaling: "fourth_root" for one representation, "standard" for mixed columns."""
+def named_columns(pool: Pool, features: Any) -> list[str]:
+    """Return the columns that names, or their beginnings, mean; none of a matrix."""
     from unskew.bias.features import expand_features
 
     if not _are_names(features):
+        return []
+    return expand_features(pool.frame, [features] if isinstance(features, str) else list(features))
+
+
+def fitting_scale(pool: Pool, features: Any) -> Scaling:
+    """Choose the scaling: "fourth_root" for one representation, "standard" for mixed columns."""
+    names = named_columns(pool, features)
+    if not names:
         return "fourth_root"
-    names = expand_features(pool.frame, [features] if isinstance(features, str) else list(features))
     stems = {
         name.rpartition("_")[0] if name.rpartition("_")[2].isdecimal() else name for name in names
     }
@@ -293,3 +301,23 @@ def _column_matrix(frame: pd.DataFrame, features: list[str]) -> npt.NDArray[Any]
             columns=names,
         )
     return X_nd
+
+
+def class_sizes(data: ProbeData, weight_n: Floats) -> tuple[dict[str, float], dict[str, float]]:
+    """Compute the target share of every class, and the effective number of units behind it."""
+    share, ess, whole = {}, {}, 1.0
+    for code, name in enumerate(data.classes):
+        own_n = data.label[:, code] if data.has_label_sets else data.label == code
+        own = np.flatnonzero(own_n == 1)
+        if data.has_label_sets:
+            whole = float(weight_n[~np.isnan(own_n)].sum())
+        share[name] = float(weight_n[own].sum()) / whole
+        ess[name] = effective_size(per_unit(data.unit[own], weight_n[own])) if own.size else 0.0
+    return share, ess
+
+
+def per_unit(unit_n: Ints, weight_n: Floats) -> Floats:
+    """Sum the weights of every unit that occurs."""
+    return np.asarray(
+        np.bincount(np.unique(unit_n, return_inverse=True)[1], weights=weight_n), dtype=np.float64
+    )

@@ -105,6 +105,7 @@ class Forecast:
     notes : what else the reader should know.
     learner, n_folds, seed : the settings.
     labels : how many labels an image may have, whose mean all accuracies are; None: it has a class.
+    features : what the learner learned from, in words.
     """
 
     verdict: str
@@ -129,6 +130,7 @@ class Forecast:
     n_folds: int
     seed: int
     labels: int | None = None
+    features: str = ""
 
     @checked
     def arm(self, name: str) -> ArmForecast:
@@ -161,6 +163,11 @@ class Forecast:
         """Return plain numbers and texts for JSON; what is not a finite number is None."""
         values: dict[str, Any] = finite({**asdict(self), "choice": self.choice.to_dict()})
         return values
+
+    def _repr_html_(self) -> str:
+        from unskew.report.notebook import forecast_html
+
+        return forecast_html(self)
 
     def __str__(self) -> str:
         return "\n".join(self.lines())

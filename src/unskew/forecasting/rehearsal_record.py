@@ -196,6 +196,11 @@ class Rehearsal:
         values: dict[str, Any] = finite(asdict(self))
         return values
 
+    def _repr_html_(self) -> str:
+        from unskew.report.notebook import rehearsal_html
+
+        return rehearsal_html(self)
+
     def __str__(self) -> str:
         return "\n".join(self.lines())
 

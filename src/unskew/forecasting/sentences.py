@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from unskew.errors import first_few
 from unskew.forecasting.record import HEAVY, ArmForecast, Forecast
@@ -18,6 +19,10 @@ _CLOSE = 1.5
 # So few images carry 60% of the weight, or so few are the effective ones, that a handful decides.
 _FEW_CARRY = 0.05
 _FEW_EFFECTIVE = 50.0
+# A probe that wins less of what guessing leaves is poor.
+_GOOD = 0.5
+# How the columns of small images begin.
+PIXELS = "pixels"
 
 
 def points(value: float, signed: bool = False) -> str:
@@ -120,6 +125,40 @@ def compare_arms(differences: Sequence[tuple[str, Estimate]]) -> list[str]:
         for name, difference in differences
         if difference.interval[0] > 0 and difference.value >= _WORTH
     ]
+
+
+def describe_features(columns: Sequence[str], size: int) -> str:
+    """Name what a probe learns from; numbered columns of one representation are counted.
+
+    >>> describe_features(["brightness", "hue_0", "hue_1", "hue_2"], 4)
+    'brightness, hue (3 numbers)'
+    >>> describe_features([], 768)
+    'a matrix of 768 columns'
+    """
+    if not columns:
+        return f"a matrix of {size:,} columns"
+    counts = Counter(
+        name.rpartition("_")[0] if name.rpartition("_")[2].isdecimal() else name for name in columns
+    )
+    if set(counts) == {PIXELS}:
+        side = math.isqrt(counts[PIXELS] // 3)
+        return f"images of {side} × {side} pixels"
+    named = [f"{name} ({n:,} numbers)" if n > 1 else name for name, n in counts.items()]
+    return first_few(named, 8)
+
+
+def poor_words(accuracy: float, class_share: Mapping[str, float], features: str) -> str:
+    """Say that a probe hardly beats guessing the most frequent class; "" where it does.
+
+    It does where it wins half of what guessing leaves: (a − g)/(1 − g) ≥ ½.
+    """
+    guess = max(class_share.values(), default=1.0)
+    if guess >= 1 or (accuracy - guess) / (1 - guess) >= _GOOD:
+        return ""
+    return (
+        f"the probe is poor: {points(accuracy)}% right from {features}, where always guessing the "
+        f"most frequent class is {points(guess)}% right; a better model may gain more or less"
+    )
 
 
 def summarize_forecast(forecast: Forecast) -> str:

@@ -64,6 +64,15 @@ def update_batch_norm(
     _average_over_processes(layers)
 
 
+def fix_batch_norm(model: torch.nn.Module) -> None:
+    """Let layers of batch normalisation use their running statistics, and keep them."""
+    from torch.nn.modules.batchnorm import _BatchNorm
+
+    for layer in model.modules():
+        if isinstance(layer, _BatchNorm) and layer.track_running_stats:
+            layer.eval()
+
+
 def _run_through(
     model: torch.nn.Module, layers: list[Any], batches: Iterable[Any], inputs: Callable[[Any], Any]
 ) -> None:

@@ -121,7 +121,7 @@ def scaled_before(
 
 def put_last_layer(
     network: nn.Module, layer: LastLayer, probe: Probe, mean_d: Floats, divisor_d: Floats
-) -> None:
+) -> nn.Linear:
     """Write a probe on scaled features into the last layer: its logits become the network's."""
     weight_dm = probe.coefficient / divisor_d[:, None]
     bias_m = probe.intercept - mean_d @ weight_dm
@@ -129,6 +129,7 @@ def put_last_layer(
     with torch.no_grad():
         linear.weight.copy_(torch.from_numpy(weight_dm.T / layer.factor))
         linear.bias.copy_(torch.from_numpy(bias_m / layer.factor))
+    return linear
 
 
 def add_bias(network: nn.Module, name: str) -> nn.Linear:

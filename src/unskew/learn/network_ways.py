@@ -1,5 +1,5 @@
-"""How good a network is, and what happens to it after its epochs: its last layer refitted, or its
-logits calibrated.
+"""How good a network is; how it starts, and what happens to it after its epochs: averaged with its
+start, its last layer refitted, its logits calibrated.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from unskew.learn.logit_calibration import (
     LogitCalibration,
     choose_calibration,
     fit_logit_calibration,
+    held_out_losses,
     two_logits,
 )
 from unskew.learn.presets import TAUS
@@ -40,6 +41,10 @@ _HEAD_SHARE = 2 / 11
 # image's features. From 2e-4 to 6e-4 was best on two data sets of rare classes, whose tests
 # benchmarks/learning.py shows among fresh ones.
 _RIDGE_OF_ALL, _LEAST_RIDGE = 5e-4, 1e-6
+# Of so many images a last layer starts as a probe; and how far from the start to the end of its
+# training a network may go.
+_START_FROM, _SHARES = 20_000, (0.0, 0.5, 0.75, 1.0)
+_SURE = 10.0
 # One temperature needs fewer effective images than a choice: its standard error is then some 20%.
 _ENOUGH_FOR_SCALE = 50.0
 
@@ -109,31 +114,122 @@ def finish_network(
     run: TrainingRun,
     judged: Mapping[str, DeviceRows],
     layer: LastLayer | None,
+    start: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """Finish a trained network, and return what its file says of that.
 
-    ``kept`` are the tensors of the epoch that is kept; ``network`` gets them. ``layer`` is the last
-    one, where that is refitted.
+    ``kept`` are the tensors of the epoch that is kept, ``start`` those that training started from,
+    with a probe as ``layer``, the last one; ``network`` gets an average of the two.
     """
     network.load_state_dict(kept)
     way, calibration = way_of(run.tau), after_training(run.recipe)
     choice = WayChoice(way, None, f"{way}: no other way was tried.")
-    if layer is not None:
-        choice = _refit(network, layer, run)
+    validation, refitted, words, share = judged.get("validation"), None, "", 1.0
+    if start is not None:
+        share, words = _average(network, start, kept, validation)
+        choice = replace(choice, reason=f"{way}{words}; no other way was tried.")
+    if run.refits and layer is not None:
+        refitted, (choice, last) = layer, _refit(network, layer, run)
+        calibration = calibration if last is None else last.to_dict()
     elif run.recipe is None and run.settings.way == "auto":
-        validation = judged.get("validation")
-        layer, words = _refit_all(network, run, validation)
+        words = f"half, where networks start{words}"
+        if share > 0:
+            refitted, words = _refit_all(network, run, validation, words)
         choice, calibration = _calibrate(network, validation, run.settings.seed, words)
+    has_bias = layer if refitted is None and start is not None else refitted
     return {
         "network": network.state_dict(),
         "choice": choice.to_dict(),
         "calibration": calibration,
-        "last_layer": None if layer is None else layer.name,
+        "last_layer": None if has_bias is None else has_bias.name,
     }
 
 
-def _refit(network: Any, layer: LastLayer, run: TrainingRun) -> WayChoice:
-    """Refit the last layer: on images that the rest has not seen, or as a recipe says."""
+def fit_start(network: Any, layer: LastLayer, run: TrainingRun) -> Any:
+    """Let the last layer be a probe of the training images as the network makes them; return it."""
+    from unskew.learn.last_layer import put_last_layer, scaled_before
+
+    data, rng = run.data, np.random.default_rng([run.settings.seed, 5])
+    if len(data) > _START_FROM:
+        data = data.take(np.sort(rng.choice(len(data), _START_FROM, replace=False)))
+    is_free = run.recipe is None and run.settings.way == "auto"
+    taus = tuple(TAUS.values()) if is_free else (run.tau,)
+    rows = DeviceRows(data, next(network.parameters()).device)
+    feature_nd, mean_d, divisor_d = scaled_before(network, layer, rows)
+    probe = _tune(feature_nd, data, data.weight, run, taus).probe
+    # A class or label that does not vary has an infinite intercept, and smoothing an infinite loss.
+    intercept_m = np.clip(probe.intercept, -_SURE, _SURE)
+    probe = replace(probe, intercept=intercept_m)
+    return put_last_layer(network, layer, probe, mean_d, divisor_d)
+
+
+def _tune(
+    feature_nd: npt.NDArray[np.float32],
+    data: TrainingData,
+    weight_n: Floats,
+    run: TrainingRun,
+    taus: tuple[float, ...],
+) -> LabelProbes | TunedProbe:
+    """Tune a probe, or one for each label; that of a recipe is not calibrated."""
+    options: dict[str, Any] = {"taus": taus, "unit_n": data.unit, "seed": run.settings.seed}
+    options["calibrate"] = run.recipe is None
+    if data.has_label_sets:
+        return tune_label_probes(feature_nd, data.label, weight_n, data.classes, **options)
+    return tune_probe(feature_nd, data.label, weight_n, len(data.classes), **options)
+
+
+def _average(
+    network: Any,
+    start: Mapping[str, Any],
+    end: Mapping[str, Any],
+    validation: DeviceRows | None,
+) -> tuple[float, str]:
+    """Average the network between its start and its end (Wortsman et al. 2022): (share, words).
+
+    The share of the way whose log loss on the validation images is smallest, after a temperature;
+    without enough of them, all of it.
+    """
+    begun = ", its last layer begun as a probe"
+    if validation is None or _worth(validation.data) < _ENOUGH_FOR_SCALE:
+        return 1.0, begun
+    losses = {}
+    for share in _SHARES:
+        network.load_state_dict(_between(start, end, share))
+        losses[share] = _scaled_loss(logits_of(network, validation), validation.data)
+    best = min(losses, key=losses.__getitem__)
+    network.load_state_dict(_between(start, end, best))
+    if best == 0.0:
+        begun += ", and all as it began: no training was better on the validation images"
+    elif best < 1.0:
+        begun += f", kept {100 * best:.0f} % of the way from there to the end of training"
+    return best, begun
+
+
+def _between(start: Mapping[str, Any], end: Mapping[str, Any], share: float) -> dict[str, Any]:
+    return {
+        name: value + share * (end[name] - value) if value.is_floating_point() else end[name]
+        for name, value in start.items()
+    }
+
+
+def _scaled_loss(logit_nm: Floats, data: TrainingData) -> float:
+    """Compute the weighted log loss of classes after a temperature, of labels as it is."""
+    weight_n = data.weight / data.weight.sum()
+    if data.has_label_sets:
+        known_nm = ~np.isnan(data.label)
+        loss_nm = np.logaddexp(0.0, np.where(data.label == 1, -logit_nm, logit_nm))
+        count_n = np.maximum(known_nm.sum(axis=1), 1)
+        return float(weight_n @ (np.where(known_nm, loss_nm, 0.0).sum(axis=1) / count_n))
+    return float(weight_n @ held_out_losses(logit_nm, data.label, data.weight))
+
+
+def _refit(
+    network: Any, layer: LastLayer, run: TrainingRun
+) -> tuple[WayChoice, LogitCalibration | None]:
+    """Refit the last layer: on images that the rest has not seen, or as a recipe says.
+
+    Return the choice, and the part of its calibration that the layer cannot take over.
+    """
     from unskew.learn.last_layer import find_last_layer, put_last_layer, scaled_before
 
     data, recipe = run.data if run.head is None else run.head, run.recipe
@@ -141,33 +237,24 @@ def _refit(network: Any, layer: LastLayer, run: TrainingRun) -> WayChoice:
     layer = find_last_layer(network, data.X.shape[1:], len(data.classes)) or layer
     rows = DeviceRows(data, next(network.parameters()).device)
     feature_nd, mean_d, divisor_d = scaled_before(network, layer, rows)
-    options: dict[str, Any] = {"unit_n": data.unit, "seed": run.settings.seed}
-    tuned: LabelProbes | TunedProbe
-    if data.has_label_sets:
-        tuned = tune_label_probes(feature_nd, data.label, data.weight, data.classes, **options)
-    else:
-        tuned = tune_probe(
-            feature_nd,
-            data.label,
-            data.weight if recipe is None else data.weight * recipe.class_weight(data.label),
-            len(data.classes),
-            taus=tuple(TAUS.values()) if recipe is None else (0.0,),
-            calibrate=recipe is None,
-            **options,
-        )
+    taus, weight_n = tuple(TAUS.values()), data.weight
+    if recipe is not None:
+        taus, weight_n = (0.0,), data.weight * recipe.class_weight(data.label)
+    tuned = _tune(feature_nd, data, weight_n, run, taus)
     put_last_layer(network, layer, tuned.probe, mean_d, divisor_d)
     if recipe is not None:
         reason = "weights: the last layer is retrained, classes weighted to their target shares."
-        return replace(tuned.choice, reason=reason)
+        return replace(tuned.choice, reason=reason), None
     reason = (
         f"head: the last layer is refitted on {len(data):,} images that the rest has not seen, "
         f"by {tuned.choice.reason}"
     )
-    return replace(tuned.choice, way="head", reason=reason)
+    last = tuned.calibration.of_spread() if isinstance(tuned, TunedProbe) else None
+    return replace(tuned.choice, way="head", reason=reason), last
 
 
 def _refit_all(
-    network: Any, run: TrainingRun, validation: DeviceRows | None
+    network: Any, run: TrainingRun, validation: DeviceRows | None, start: str
 ) -> tuple[LastLayer | None, str]:
     """Refit the last layer on all training images at τ = 1, and say so.
 
@@ -178,7 +265,7 @@ def _refit_all(
     """
     from unskew.learn.last_layer import find_last_layer, put_last_layer, scaled_before
 
-    data, start = run.data, "half, where networks start"
+    data = run.data
     if np.ptp(data.weight) == 0.0:
         return None, start
     layer = find_last_layer(network, data.X.shape[1:], len(data.classes))

@@ -50,7 +50,7 @@ class TrainSettings:
     Attributes
     ----------
     preset : "fast" (small network, one-cycle schedule: minutes on a CPU), "finetune" (a pretrained
-        network, its last layer first, then all layers), "article" (ResNet-56 as the article trains
+        network, from a probe as its last layer on), "article" (ResNet-56 as the article trains
         it: a graphics card), "probe" (a linear probe on features: exact, no epochs).
     model : "fast", "resnet20", "resnet32", "resnet44", "resnet56", "resnet110",
         "efficientnet-lite0" (pretrained on ImageNet, of the extra `embed`), "probe", or
@@ -65,9 +65,14 @@ class TrainSettings:
     schedule, warmup, milestones : "one_cycle": up over the share ``warmup`` of the steps, then down
         to 0, both linearly; "cosine": up over ``warmup``, then down to 0 by half a cosine; "steps":
         divided by 10 at each of ``milestones``, shares of the epochs; "constant".
+    probe_start : let the last layer start as a probe, `tune_probe`, of what the others make of the
+        training images (Kumar et al. 2022), and average the others between their start and their
+        end as suits the validation images (Wortsman et al. 2022).
     head_share, backbone_rate : the share of the epochs, from the first on, that train the last
         layer only, all else being fixed (1: all of them); and the rate of the other layers as a
-        share of its own.
+        share of its own, where it starts alone or as a probe.
+    frozen_share : of the parameters before the last layer, in their order, how many stay as they
+        were pretrained.
     augment : change images at random, by ``crop``, ``flip``, ``jitter`` and ``cutout``; False: not
         at all.
     crop : "shift": a shift by up to ``pad`` pixels (``padding``: "reflect", or "zeros": the mean
@@ -81,6 +86,7 @@ class TrainSettings:
     update_batch_norm : estimate the statistics of batch normalisation after each epoch, on images
         drawn by weight (`unskew.learn.update_batch_norm`); False: use the running averages of
         training.
+    fix_batch_norm : keep the statistics that the network was pretrained with, in training, too.
     normalization, mean, std : "data": images are scaled by the weighted mean and deviation of each
         channel; "model": by those that the network was pretrained with. ``mean`` and ``std``, three
         numbers each for pixels from 0 to 1, replace them.
@@ -116,8 +122,10 @@ class TrainSettings:
     schedule: Schedule = "one_cycle"
     warmup: ShareBelowOne = 0.25
     milestones: tuple[OpenShare, ...] = ()
+    probe_start: bool = False
     head_share: Share = 0.0
     backbone_rate: Positive = 1.0
+    frozen_share: ShareBelowOne = 0.0
     augment: bool = True
     crop: Crop = "shift"
     smallest_crop: ShareAboveZero = 0.35
@@ -128,6 +136,7 @@ class TrainSettings:
     cutout: CountOrZero = 0
     label_smoothing: ShareBelowOne = 0.1
     update_batch_norm: bool = True
+    fix_batch_norm: bool = False
     normalization: Normalization = "data"
     mean: Channels | None = None
     std: tuple[Positive, Positive, Positive] | None = None
@@ -156,6 +165,11 @@ class TrainSettings:
         """How many epochs, the first ones, train the last layer only."""
         return round(self.head_share * self.epochs)
 
+    @property
+    def apart(self) -> str:
+        """The setting that treats the last layer in another way than the rest; empty: none."""
+        return "head_share" if self.head_epochs else "probe_start" if self.probe_start else ""
+
 
 PRESETS: dict[str, dict[str, Any]] = {
     "fast": {},
@@ -177,16 +191,17 @@ PRESETS: dict[str, dict[str, Any]] = {
     },
     "finetune": {
         "model": PACKAGED,
-        "epochs": 10,
+        "epochs": 5,
         "batch": 32,
         "optimizer": "adamw",
-        "learning_rate": 3e-3,
+        "learning_rate": 2e-4,
         "momentum": 0.9,
         "weight_decay": 0.02,
         "schedule": "cosine",
         "warmup": 0.1,
-        "head_share": 0.2,
-        "backbone_rate": 0.3,
+        "probe_start": True,
+        "frozen_share": 0.25,
+        "fix_batch_norm": True,
         "crop": "resized",
         "jitter": 0.2,
         "normalization": "model",

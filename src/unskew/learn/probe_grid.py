@@ -37,11 +37,20 @@ MOST_IMAGES = 50_000
 
 @dataclass(frozen=True, eq=False)
 class TunedProbe:
-    """A probe with the dial and the ridge that were chosen for it, calibrated on the target."""
+    """A probe with the dial and the ridge that were chosen for it, calibrated on the target.
+
+    ``probe`` holds all of the ``calibration`` that is linear; `logits` adds the last step.
+    """
 
     probe: Probe
     choice: WayChoice
     calibration: LogitCalibration = field(repr=False)
+
+    def logits(self, X_nd: npt.NDArray[Any]) -> Floats:
+        """Compute the (n, M) calibrated logits."""
+        last = self.calibration.of_spread()
+        logit_nm = self.probe.logits(X_nd)
+        return logit_nm if last is None else last.apply(logit_nm)
 
 
 def dialled_probe(
@@ -122,8 +131,8 @@ def tune_probe(
     """Choose dial and ridge on cross-fitted logits, fit the probe, and calibrate it.
 
     Every candidate is trained on four of five folds and judged on the fifth; `choose_way` chooses,
-    and `choose_calibration` calibrates on the same held-out logits. The calibrated probe is the
-    same kind of model.
+    and `choose_calibration` calibrates on the same held-out logits. The probe takes over what is
+    linear of that; `TunedProbe.logits` are the calibrated ones.
 
     Parameters
     ----------
@@ -211,7 +220,7 @@ def _dialled(weight_n: Floats, label_n: Ints, tau: float, offset_m: Floats) -> D
 
 
 def calibrated(probe: Probe, calibration: LogitCalibration) -> Probe:
-    """Return the probe whose logits are the calibrated ones."""
+    """Return the probe whose logits are the calibrated ones, but for their spread."""
     coefficient = probe.coefficient
     if calibration.factor is not None:
         seen = np.isfinite(probe.intercept)
@@ -220,7 +229,7 @@ def calibrated(probe: Probe, calibration: LogitCalibration) -> Probe:
     return replace(
         probe,
         coefficient=calibration.scale * coefficient,
-        intercept=calibration.apply(probe.intercept[None, :])[0],
+        intercept=replace(calibration, spread=None).apply(probe.intercept[None, :])[0],
     )
 
 

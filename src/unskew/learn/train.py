@@ -303,6 +303,7 @@ def _train_probe(run: TrainingRun) -> None:
                 **options,
             )
     network.network.take(tuned.probe)
+    last = tuned.calibration.of_spread() if isinstance(tuned, TunedProbe) else None
     row: dict[str, float] = {"epoch": 0, "learning_rate": 0.0}
     for name, images in {"train": data, **run.judged}.items():
         row |= {
@@ -322,6 +323,6 @@ def _train_probe(run: TrainingRun) -> None:
                 "epoch": 0,
                 "history": [row],
                 "choice": tuned.choice.to_dict(),
-                "calibration": None,
+                "calibration": None if last is None else last.to_dict(),
             },
         )

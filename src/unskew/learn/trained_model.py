@@ -221,7 +221,14 @@ class TrainedModel:
     @property
     def calibrated_on_validation(self) -> bool:
         """Tell whether the validation images calibrated its probabilities."""
-        return self.calibration is not None and self.choice is not None and bool(self.choice.ess)
+        return (
+            self.calibration is not None
+            and self.choice is not None
+            and bool(self.choice.ess)
+            # These are calibrated on training images, cross-fitted.
+            and self.settings.model != "probe"
+            and self.choice.way != "head"
+        )
 
     @checked
     def scores(

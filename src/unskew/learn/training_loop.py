@@ -21,9 +21,9 @@ import numpy as np
 from unskew.engine.progress import show_progress
 from unskew.errors import DataError, diverged
 from unskew.learn.augment import augment_images, draw_changes
-from unskew.learn.batch_norm import update_batch_norm
+from unskew.learn.batch_norm import fix_batch_norm, update_batch_norm
 from unskew.learn.dial import Dialled, turn_dial
-from unskew.learn.network_ways import finish_network, judge_rows
+from unskew.learn.network_ways import finish_network, fit_start, judge_rows
 from unskew.learn.optimization import learning_rate_at, make_optimizer, set_learning_rate
 from unskew.learn.presets import TAUS, TrainSettings, settings_dict
 from unskew.learn.recipes import DEFERRED_SHARE, Recipe
@@ -112,12 +112,13 @@ class TrainingLoop:
         scale = scale_inputs(data, settings)
         self.network = new_network(settings, data.X.shape[1:], len(data.classes), *scale)
         self.last_layer = self._last_layer()
+        self.rows = DeviceRows(data, fabric.device)
+        self.start = self._start_from_probe()
         self.backbone = self._backbone()
         self._show_images()
-        head = self.last_layer.name if self.backbone and self.last_layer else None
+        head = self.last_layer.name if settings.apart and self.last_layer else None
         self.inner_optimizer = make_optimizer(self.network, settings, head)
         self.model, self.optimizer = fabric.setup(self.network, self.inner_optimizer)
-        self.rows = DeviceRows(data, fabric.device)
         self.fill = (
             self.network.mean.round().clamp(0, 255).to(fabric.device, torch.uint8)
             if data.holds_images
@@ -169,40 +170,58 @@ class TrainingLoop:
         return losses, _make_sampler(dialled, settings)
 
     def _last_layer(self) -> Any:
-        """Find the last layer, if it is going to be trained alone or refitted."""
+        """Find the last layer, if something sets it apart from the others."""
         from unskew.learn.last_layer import need_last_layer
 
-        what = self.run.refits or ("head_share" if self.settings.head_epochs else "")
+        what = self.run.refits or self.settings.apart
         if not what:
             return None
         shape, n_classes = self.run.data.X.shape[1:], len(self.run.data.classes)
         return need_last_layer(self.network, self.settings.model, shape, n_classes, what)
 
+    def _start_from_probe(self) -> dict[str, Any] | None:
+        """Let the last layer start as a probe, if it is to; return all that training may change.
+
+        A checkpoint has the start of its run.
+        """
+        if not self.settings.probe_start or self.last_layer is None:
+            return None
+        from unskew.learn.last_layer import add_bias
+
+        self.network.to(self.fabric.device)
+        linear = add_bias(self.network, self.last_layer.name)
+        if self.fabric.global_rank == 0 and not (self.run.folder / CHECKPOINT).exists():
+            linear = fit_start(self.network, self.last_layer, self.run)
+        linear.load_state_dict(self.fabric.broadcast(linear.state_dict()))
+        return _copied(self.network)
+
     def _backbone(self) -> list[Any]:
         """List the parameters that are fixed while the last layer is trained alone.
 
-        Where it always is, they are fixed for good.
+        The first ones (`frozen_share`) are fixed for good, and where it is always alone, all.
         """
-        if not self.settings.head_epochs or self.last_layer is None:
-            return []
-        own = f"{self.last_layer.name}."
+        settings = self.settings
+        own = "" if self.last_layer is None else f"{self.last_layer.name}."
         backbone = [
             parameter
             for name, parameter in self.network.named_parameters()
-            if parameter.requires_grad and not name.startswith(own)
+            if parameter.requires_grad and not (own and name.startswith(own))
         ]
-        if self.settings.head_epochs == self.settings.epochs:
-            for parameter in backbone:
-                parameter.requires_grad_(False)
-        return backbone
+        n_fixed = round(settings.frozen_share * len(backbone))
+        if settings.head_epochs == settings.epochs:
+            n_fixed = len(backbone)
+        for parameter in backbone[:n_fixed]:
+            parameter.requires_grad_(False)
+        return backbone[n_fixed:] if settings.head_epochs else []
 
     def _set_mode(self, epoch: int) -> None:
         """Train all layers, or the last one on the others as they were pretrained."""
         is_head_only = epoch < self.settings.head_epochs
         self.model.train(not is_head_only)
-        if self.settings.head_epochs < self.settings.epochs:
-            for parameter in self.backbone:
-                parameter.requires_grad_(not is_head_only)
+        if self.settings.fix_batch_norm:
+            fix_batch_norm(self.model)
+        for parameter in self.backbone:
+            parameter.requires_grad_(not is_head_only)
 
     def _show_images(self) -> None:
         """Show a weighted sample to a network that looks at images before its first step.
@@ -247,7 +266,8 @@ class TrainingLoop:
                         self.kept,
                         self.run,
                         self.judged,
-                        self.last_layer if self.run.refits else None,
+                        self.last_layer,
+                        self.start,
                     ),
                 },
             )
@@ -268,10 +288,7 @@ class TrainingLoop:
         row["seconds"] = time.perf_counter() - began
         self.history.append(row)
         if self._best() == epoch:
-            self.kept = {
-                name: value.detach().cpu().clone()
-                for name, value in self.network.state_dict().items()
-            }
+            self.kept = _copied(self.network)
         if self.fabric.global_rank == 0:
             line = describe_epoch(row, self.settings.epochs)
             logger.info("%s", line)
@@ -342,7 +359,9 @@ class TrainingLoop:
 
     def _update_batch_norm(self, epoch: int) -> None:
         """Estimate the running statistics on a weighted sample, without augmentation."""
-        if not self.settings.update_batch_norm or epoch < self.settings.head_epochs:
+        settings = self.settings
+        is_kept = settings.fix_batch_norm or not settings.update_batch_norm
+        if is_kept or epoch < settings.head_epochs:
             return
         n, weight_n = len(self.run.data), self.run.data.weight
         pixels = math.prod(self.run.data.X.shape[1:-1])
@@ -378,21 +397,15 @@ class TrainingLoop:
 
     def _save(self) -> None:
         if self.fabric.global_rank == 0:
-            now = {name: value.detach().cpu() for name, value in self.network.state_dict().items()}
-            state = {
-                "network": now,
+            state: dict[str, Any] = {
+                "network": _copied(self.network),
                 "optimizer": self.inner_optimizer.state_dict(),
                 "precision": self.fabric.strategy.precision.state_dict(),
             }
-            state["sampler"] = (
-                None
-                if self.sampler is None
-                else self.sampler.state_dict(epoch=len(self.history), consumed=0)
-            )
-            save_state(
-                self.run.folder / CHECKPOINT,
-                {**self.run.facts(), **state, "history": self.history, "kept": self.kept},
-            )
+            if self.sampler is not None:
+                state["sampler"] = self.sampler.state_dict(epoch=len(self.history), consumed=0)
+            state |= {"history": self.history, "kept": self.kept, "start": self.start}
+            save_state(self.run.folder / CHECKPOINT, {**self.run.facts(), **state})
         self.fabric.barrier()
 
     def _take_up(self, path: Path) -> None:
@@ -413,8 +426,16 @@ class TrainingLoop:
         self.fabric.strategy.precision.load_state_dict(state["precision"])
         if self.sampler is not None:
             self.sampler.load_state_dict(state["sampler"])
-        self.history, self.kept = list(state["history"]), state["kept"]
+        self.history, self.kept, self.start = (
+            list(state["history"]),
+            state["kept"],
+            state.get("start"),
+        )
         logger.info("resumed after epoch %d", len(self.history))
+
+
+def _copied(network: Any) -> dict[str, Any]:
+    return {name: value.detach().cpu().clone() for name, value in network.state_dict().items()}
 
 
 def _make_sampler(dialled: Dialled, settings: TrainSettings) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from unskew.engine.frames import read_foreign
 from unskew.errors import ConfigError, DataError, did_you_mean
 from unskew.records import Floats
 from unskew.records.levels import find_positions, list_ids, refuse_duplicates, refuse_extra
@@ -113,6 +114,7 @@ def named_weights(weights: Any) -> tuple[list[Hashable], Floats] | None:
 
 def _by_id(weights: Any, with_ids: bool) -> tuple[list[Hashable], Floats] | None:
     """(ids, numbers) of weights that know their images; None for bare numbers."""
+    weights = read_foreign(weights)
     if isinstance(weights, Mapping):
         return list(weights), _numbers(list(weights.values()))
     if hasattr(weights, "columns"):

@@ -47,6 +47,38 @@ def _plain_values(column: pd.Series[Any]) -> npt.NDArray[Any]:
     return np.asarray(plain[code_n])
 
 
+def copies_by_source(content_n: Any, source_n: Ints, n_sources: int) -> tuple[Ints, Any]:
+    """Count the images that have an exact copy: of each source, and by where the copy is.
+
+    Returns (K,) the images of each source with a copy anywhere, and a sparse (K, K) table of the
+    images of source k with a copy in source l; on its diagonal, with another copy in k itself.
+
+    >>> content, source = ["a", "a", "b", "b", "c"], np.array([0, 0, 0, 1, 1])
+    >>> copied_k, copied_kk = copies_by_source(content, source, 2)
+    >>> copied_k.tolist(), copied_kk.toarray().tolist()
+    ([3, 1], [[2, 1], [1, 0]])
+    """
+    import pandas as pd
+    import scipy.sparse as sp
+
+    code_n = np.asarray(pd.factorize(np.asarray(content_n, dtype=object))[0], dtype=np.int64)
+    known_n = code_n >= 0
+    shape = (int(code_n.max(initial=-1)) + 1, n_sources)
+    held = sp.csr_array(
+        (np.ones(int(known_n.sum()), dtype=np.int64), (code_n[known_n], source_n[known_n])), shape
+    )
+    held.sum_duplicates()
+    copied = held[np.asarray(held.sum(axis=1)).ravel() > 1]
+    # One that a source holds once has no copy in that source.
+    within = np.bincount(copied.indices, copied.data * (copied.data > 1), minlength=n_sources)
+    table = sp.coo_array(copied.T @ (copied > 0).astype(np.int64))
+    across, own = table.row != table.col, np.flatnonzero(within)
+    row, col = np.append(table.row[across], own), np.append(table.col[across], own)
+    count = np.append(table.data[across], within[own]).astype(np.int64)
+    copied_kk = sp.coo_array((count, (row, col)), shape=(n_sources, n_sources))
+    return np.asarray(copied.sum(axis=0), dtype=np.int64).ravel(), copied_kk
+
+
 def shuffled_ranks(unit_n: Ints, key_n: Keys, seed: int) -> Ints:
     """(m,) a random place for each of the units 0 … m − 1, from the keys of its images and a seed.
 

@@ -341,6 +341,11 @@ class Pool:
             f"{sizes}{' …' if len(self.names) > 8 else ''})"
         )
 
+    def _repr_html_(self) -> str:
+        from unskew.report.notebook import pool_html
+
+        return pool_html(self)
+
     @cached_property
     def names(self) -> tuple[str, ...]:
         """Names of the K sources."""

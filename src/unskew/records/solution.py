@@ -55,7 +55,8 @@ class Overlap:
     matrix : (K, K), Λ⁻¹QᵀQ/n: the chance that an image drawn as source k draws would be taken for
         one of source l. Rows sum to 1.
     spectral_gap : 1 − second eigenvalue of ``matrix``; 0 = disconnected, 1 = all ω proportional.
-    sigma2 : second smallest eigenvalue of the Hessian (the article's σ).
+    sigma2 : second smallest eigenvalue of the Hessian at the solution (the article's σ bounds it
+        over a box of u from below).
     link_error : share of the target's mass that the error of the normalizers is expected to move,
         Σ_i π_i sd(log π_i)/√(2π), the standard deviation being that from log Ω̂ alone. 0 where all ω
         are proportional, however small a source is.
@@ -93,6 +94,11 @@ class Overlap:
     def connected(self) -> bool:
         """Whether the directed graph is strongly connected: normalizers are identifiable then."""
         return len(self.components) == 1
+
+    def _repr_html_(self) -> str:
+        from unskew.report.notebook import overlap_html
+
+        return overlap_html(self)
 
     def __repr__(self) -> str:
         lines = [f"Overlap of {count_of(len(self.names), 'source')}: {self.verdict}"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict, Unpack
 
-from unskew.engine.annotation_rules import ANYTHING
+from unskew.engine.annotation_rules import ANY_TABLE, ANYTHING
 from unskew.engine.arguments import (
     IS_BINS,
     LevelName,
@@ -148,7 +148,7 @@ class Target:
     @classmethod
     def table(
         cls,
-        table: Annotated[pd.DataFrame, ANYTHING],
+        table: Annotated[pd.DataFrame, ANY_TABLE],
         by: Sequence[str] | None = None,
         n: Positive | None = None,
         **options: Unpack[TargetOptions],
@@ -280,3 +280,8 @@ class Target:
         from unskew.target.methods import target_sentences
 
         return target_sentences(self)
+
+    def _repr_html_(self) -> str:
+        from unskew.report.notebook import target_html
+
+        return target_html(self)

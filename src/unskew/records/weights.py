@@ -7,12 +7,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from unskew.engine.arguments import OneOrMore, OpenShare, Replicates, checked
+from unskew.engine.arguments import AnyValues, OneOrMore, OpenShare, Replicates, checked
 from unskew.errors import ConfigError, first_few, short_name
 from unskew.records.agreement import Agreement, Interval, SourceEstimate
 from unskew.records.arrays import Codes, Floats, Ints, Randomness
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
     from unskew.bias.base import Description
     from unskew.debiasing.estimation import Estimation
+    from unskew.records.diagnostics import Diagnostics
     from unskew.records.pool import Pool
+    from unskew.report.notebook import InlinePage
     from unskew.weigh.bootstrap import Bootstrap
     from unskew.weigh.effective_size import Diagnosis
     from unskew.weigh.sensitivity import Sensitivity
@@ -271,8 +273,8 @@ class Weights:
     def mean(
         self,
         values: npt.ArrayLike,
-        predicted: Any = None,
-        target_predicted: Any = None,
+        predicted: AnyValues = None,
+        target_predicted: AnyValues = None,
         *,
         level: OpenShare = 0.95,
     ) -> Estimate:
@@ -393,6 +395,31 @@ class Weights:
         That factor is what the images cannot tell.
         """
         return self._model("describe").fitted.describe()
+
+    def report(
+        self,
+        pool: Pool | None = None,
+        *,
+        diagnostics: Diagnostics | None = None,
+        title: str = "Debiasing report",
+        privacy: Literal["full", "aggregate"] = "full",
+    ) -> InlinePage:
+        """Show the page of `unskew.write_report` inline, in a notebook; no file is written.
+
+        Parameters
+        ----------
+        pool : the images that were weighed; None: those that `unskew.debias` weighed.
+        diagnostics, title, privacy : as for `unskew.write_report`.
+        """
+        from unskew.diagnosis.inline_report import inline_report
+
+        images = self._model("report").pool if pool is None else pool
+        return inline_report(self, images, diagnostics, title, privacy)
+
+    def _repr_html_(self) -> str:
+        from unskew.diagnosis.inline_report import weights_html
+
+        return weights_html(self)
 
     def _model(self, method: str) -> Estimation:
         if self.estimation is None:

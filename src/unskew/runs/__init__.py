@@ -1,6 +1,8 @@
 """A configuration -> results on disk.
 
 - ``advice``: what to collect for a run: `unskew advise`.
+- ``choose``: bias models ranked for a configuration: `unskew choose`.
+- ``comparison``: two runs side by side: `unskew compare`.
 - ``differences``: values and tables compared, every difference named.
 - ``evaluate``: predictions evaluated with the weights of a run, and metrics.json.
 - ``export_images``: images with their weights as Hugging Face folders and WebDataset shards.

@@ -12,7 +12,7 @@ from unskew.diagnosis.advice_record import Advice
 from unskew.errors import wrong_option
 from unskew.records import Pool
 from unskew.records.levels import level_text
-from unskew.runs.inputs import Inputs
+from unskew.runs.inputs import Inputs, warn_of_placeholder
 
 
 def advise_inputs(
@@ -28,6 +28,7 @@ def advise_inputs(
 
     ``outcomes`` are those of the run unless columns are named.
     """
+    warn_of_placeholder(inputs)
     config = inputs.config
     named = list(outcomes) or (list(config.report.outcomes) if stderr is not None else None)
     if named is None and ess is None and overlap is None:

@@ -209,7 +209,8 @@ def _spellings(names: list[str], share_c: Floats, size_c: Ints) -> dict[str, Any
         "webdataset": {"RandomMix": {"probs": shares}},
         "datasets": {"interleave_datasets": {"probabilities": shares}},
         "torchdata": {"MultiNodeWeightedSampler": {"weights": by_name}},
-        "litdata": {"CombinedStreamingDataset": {"weights": shares}},
+        # With its default, litData ignores shares and refuses them.
+        "litdata": {"CombinedStreamingDataset": {"weights": shares, "iterate_over_all": False}},
         "repeat": {
             "factor": [float(factor) for factor in factor_c],
             "times": [int(times) for times in times_c],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from os import PathLike
@@ -295,14 +296,18 @@ def export_run(
     overwrite: bool = False,
     target: str | None = None,
     force: bool = False,
+    data: str | PathLike[str] | None = None,
     **options: Any,
 ) -> Export:
     """Export the weights in the output folder of a run; by default into the same folder.
 
+    Paths of images start at the folder that is written, or that the file is in.
+
     ``force``: also if its files are not those that the run wrote. ``target`` is the name of one of
     several targets; None: the main one. ``read_pool`` gives the images for formats
     that contain them, and is called only then; by default they are those of
-    ``run.toml`` in the folder.
+    ``run.toml`` in the folder. ``data`` is the folder that its paths start from, if the data were
+    moved.
     """
     from unskew.runs.output import CONFIGURATION, WEIGHTS, file_of, find_target_file, read_report
     from unskew.weigh.weights_table import read_weights_table
@@ -315,7 +320,10 @@ def export_run(
     output = Path(folder) / own if path is None else Path(path)
     pool = None
     if to in NEEDS_IMAGES:
-        pool = _read_pool(Path(folder)) if read_pool is None else read_pool()
+        pool = _read_pool(Path(folder), data) if read_pool is None else read_pool()
+    else:
+        start = output if to in _FOLDERS else output.parent
+        table = _with_paths_from(start, table, _data_folder(Path(folder), data))
     if to == "mixture" and weights.name == WEIGHTS:
         # What the page says is about the main target.
         panel = read_report(Path(folder)).get("mixture") or {}
@@ -323,9 +331,37 @@ def export_run(
     return export_weights(table, to, output, pool=pool, overwrite=overwrite, **options)
 
 
-def _read_pool(folder: Path) -> Pool:
+def _read_pool(folder: Path, data: str | PathLike[str] | None) -> Pool:
     """Read the list of images that the run was made from; nothing is decoded."""
-    from unskew.config.run_config import read_config
-    from unskew.runs.inputs import read_pool
+    from unskew.runs.inputs import read_moved_config, read_pool
 
-    return read_pool(read_config(folder / "run.toml", allow_code=None))
+    return read_pool(read_moved_config(folder / "run.toml", data, allow_code=None))
+
+
+def _data_folder(folder: Path, data: str | PathLike[str] | None) -> Path | None:
+    """Return the folder that paths of weights start from; None where no run.toml names it."""
+    from unskew.config.run_config import read_config
+
+    if data is not None:
+        return Path(os.path.realpath(data))
+    path = folder / "run.toml"
+    if not path.is_file():
+        return None
+    try:
+        return read_config(path, check_paths=False, allow_code=None).folder
+    except ConfigError:  # the folder that it names is gone: paths stay as they are
+        return None
+
+
+def _with_paths_from(start: Path, table: pd.DataFrame, base: Path | None) -> pd.DataFrame:
+    """Return the table with paths that start at ``start``; whole ones and addresses stay."""
+    if base is None or table["path"].isna().all():
+        return table
+    between = os.path.relpath(base, os.path.realpath(start))
+    paths = [
+        os.path.normpath(os.path.join(between, path)).replace(os.sep, "/")
+        if isinstance(path, str) and not os.path.isabs(path) and "://" not in path
+        else path
+        for path in table["path"]
+    ]
+    return table.assign(path=paths)

@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from unskew.config.run_config import FORECAST_SECTIONS, effective_settings
 from unskew.engine.threads import one_blas_thread
 from unskew.errors import ConfigError, DataError, MixedResultsError, UnskewError, first_few
@@ -17,6 +19,8 @@ from unskew.files.checksums import check_files
 from unskew.files.plain_json import json_value, write_json
 from unskew.files.reading import damage_named, read_json, read_text
 from unskew.files.user_code import import_reference
+from unskew.forecasting.sentences import PIXELS
+from unskew.records import Pool
 from unskew.records.levels import INDICATOR, level_text
 from unskew.report.files import write_summary
 from unskew.report.page.html import render_page
@@ -24,7 +28,13 @@ from unskew.report.summary.forecast_panel import show_forecast
 from unskew.report.summary.plain import plain_value, summary_from_json
 from unskew.report.summary.privacy import private_provenance
 from unskew.report.summary.record import Summary
-from unskew.runs.inputs import Inputs, describe_origin, images_to_train_on
+from unskew.runs.inputs import (
+    Inputs,
+    describe_origin,
+    images_to_train_on,
+    usable_cache,
+    warn_of_placeholder,
+)
 from unskew.runs.output import FORECAST, PAGE, SUMMARY
 from unskew.runs.pipeline import Run
 
@@ -41,6 +51,8 @@ log = logging.getLogger(__name__)
 # A representation with so many numbers (pixels, a histogram) says more about an image than a few
 # properties of another scale.
 _MANY = 8
+# Of the squares that images are reduced to where a probe has no better features.
+_SIDE = 16
 _WORTH_THREADS = 20_000
 
 
@@ -52,7 +64,7 @@ def forecast_inputs(
     *,
     progress: bool | None = None,
 ) -> Forecast:
-    """Forecast what reweighting will bring, from probes on the features of the configuration.
+    """Forecast what reweighting will bring, from probes on the features of `probe_input`.
 
     Only the training split is used, where there are splits. ``learner`` is ``module:name`` of a
     scikit-learn classifier, made without arguments, in place of the linear probe. ``way`` is that
@@ -60,16 +72,18 @@ def forecast_inputs(
     """
     from unskew.forecasting.gain import forecast_gain
 
+    warn_of_placeholder(inputs)
+    pool, features = probe_input(inputs, progress)
     config = inputs.config
     # scikit-learn's solvers pass over few numbers so often that threads mostly wait for one
     # another.
     few = len(inputs.pool) < _WORTH_THREADS
     with one_blas_thread() if learner is not None and few else nullcontext():
         return forecast_gain(
-            images_to_train_on(inputs.pool),
+            images_to_train_on(pool),
             inputs.bias,
             inputs.target,
-            features=probe_features(inputs),
+            features=features,
             arms=arms,
             learner=None if learner is None else make_learner(learner),
             way=way or _way_of(config),
@@ -108,18 +122,57 @@ def rehearse_inputs(inputs: Inputs, *, progress: bool | None = None) -> Rehearsa
     """Rehearse with each source in turn as the target."""
     from unskew.forecasting.rehearsal import rehearse
 
+    warn_of_placeholder(inputs)
+    pool, features = probe_input(inputs, progress)
     config = inputs.config
     return rehearse(
-        images_to_train_on(inputs.pool),
+        images_to_train_on(pool),
         inputs.bias,
         inputs.target,
-        features=probe_features(inputs),
+        features=features,
         way=_way_of(config),
         ridge=config.learn.ridge,
         max_uncovered=config.solve.max_uncovered,
         rng=config.engine.seed,
         progress=progress,
     )
+
+
+def probe_input(inputs: Inputs, progress: bool | None = None) -> tuple[Pool, list[str]]:
+    """Return what a forecast's probe learns from: the pool, and names of its columns.
+
+    They are those of `probe_features` if there are at least eight, or a probe is what will be
+    trained, or there is nothing but a table. A few properties such as brightness tell classes
+    apart badly: in their place every image is reduced to 16 × 16 pixels.
+    """
+    pool, config = inputs.pool, inputs.config
+    has_pixels = pool.images is not None and config.learn.preset != "probe"
+    try:
+        columns = probe_features(inputs)
+    except ConfigError:
+        columns = []
+        if not has_pixels:
+            raise
+    if len(columns) >= _MANY or not has_pixels:
+        return pool, columns
+    import pandas as pd
+
+    from unskew.represent.square_pixels import square_images
+
+    pool, square_n = square_images(
+        pool,
+        _SIDE,
+        config.learn.resize,
+        cache=usable_cache(config.cache),
+        jobs=config.engine.jobs,
+        tolerance=config.sources.tolerance,
+        max_pixels=config.sources.max_pixels,
+        progress=progress,
+    )
+    pixel_nd = np.asarray(square_n, dtype=np.float32).reshape(len(pool), -1) / 255
+    names = [f"{PIXELS}_{d}" for d in range(pixel_nd.shape[1])]
+    table = pd.DataFrame(pixel_nd, columns=names, index=pool.frame.index)
+    return replace(pool, frame=pd.concat([pool.frame, table], axis=1)), names
 
 
 def probe_features(inputs: Inputs) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from unskew.config.families import AUTO
 from unskew.config.problems import named_inputs
 from unskew.config.run_config import RunConfig, read_config, resolved
 from unskew.config.sections import TargetSection
-from unskew.errors import ConfigError, OverlapError, first_few
+from unskew.errors import ConfigError, InvalidConfigError, OverlapError, first_few
 from unskew.files.atomic import may_write
 from unskew.files.fingerprints import find_versions, fingerprint_file, fingerprint_pool
 from unskew.records import Pool, Target
@@ -69,6 +70,26 @@ def load_config(
     if forecast is not None:
         changes["report"] = config.report.model_copy(update={"forecast": forecast})
     return config.model_copy(update=changes) if changes else config
+
+
+def read_moved_config(
+    path: Path, data: str | PathLike[str] | None, allow_code: Collection[str] | None
+) -> RunConfig:
+    """Read the run.toml of a run; ``data`` is where its paths start, if the data were moved."""
+    if data is not None and not Path(data).is_dir():
+        raise ConfigError(
+            f"--data names the folder of the data; {str(data)!r} is no folder.",
+            option="--data",
+            path=str(data),
+        )
+    try:
+        return read_config(path, folder=data, allow_code=allow_code)
+    except InvalidConfigError as error:
+        hint = (
+            "Were the results or the data moved? Name with --data the folder that the paths of "
+            "run.toml start from."
+        )
+        raise InvalidConfigError(f"{error}\n\n{hint}", error.problems, **error.facts) from None
 
 
 def read_pool(config: RunConfig) -> Pool:
@@ -144,6 +165,27 @@ def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
 def target_sections(config: RunConfig) -> dict[str, TargetSection]:
     """Return the settings of the targets by name; a single one without a name has the name ""."""
     return config.targets or ({} if config.target is None else {"": config.target})
+
+
+def guessed_target(inputs: Inputs) -> str | None:
+    """Return what a target that `unskew init` guessed says, in a sentence; None: all are known."""
+    for name, section in target_sections(inputs.config).items():
+        if section.guessed:
+            target = inputs.targets.get(name, inputs.target)
+            assert target is not None
+            return f"{f'Target {name}: ' if name else ''}{target.describe()[0]}"
+    return None
+
+
+def warn_of_placeholder(inputs: Inputs) -> None:
+    """Warn that the target is a placeholder, where no verdict says so."""
+    guess = guessed_target(inputs)
+    if guess is not None:
+        log.warning(
+            "the target is a placeholder that `unskew init` guessed: %s Write what you know into "
+            "[target], and remove the line guessed = true.",
+            guess,
+        )
 
 
 def _read_target_sample(config: RunConfig, path: str, pool: Pool) -> Pool:

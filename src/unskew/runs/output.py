@@ -11,8 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unskew.config.run_config import write_config
-from unskew.errors import ConfigError, DataError, UnreadableError, did_you_mean, first_few
+from unskew.config.run_config import (
+    RunConfig,
+    effective_settings,
+    read_config,
+    resolved,
+    write_config,
+)
+from unskew.errors import (
+    ConfigError,
+    DataError,
+    UnreadableError,
+    UnskewError,
+    did_you_mean,
+    first_few,
+)
 from unskew.files.atomic import may_write, nearest_existing, written_together, written_whole
 from unskew.files.checksums import LISTING, check_listing, unfinished_folder
 from unskew.files.plain_json import json_value, write_json
@@ -191,7 +204,7 @@ def verdict_record(summary: Summary) -> dict[str, Any]:
     return json_value(record)  # type: ignore[no-any-return]
 
 
-def check_output(out: Path, overwrite: bool) -> None:
+def check_output(out: Path, overwrite: bool, config: RunConfig) -> None:
     """Refuse, before the work, a folder that results cannot or must not be written into."""
     if (out / TRAINING).exists():
         raise ConfigError(
@@ -204,11 +217,28 @@ def check_output(out: Path, overwrite: bool) -> None:
     has_results = (out / WEIGHTS).exists() and (out / SUMMARY).exists()
     if has_results and not overwrite and unfinished_folder(out) is None:
         raise ConfigError(
-            f"{str(out)!r} contains the results of another run. Pass overwrite=True (--overwrite) "
-            "to replace them, or name another folder (-o).",
+            f"{str(out)!r} contains {_whose_results(out, config)}. Pass overwrite=True "
+            "(--overwrite) to replace them, or name another folder (-o).",
             path=str(out),
         )
     check_writable(out)
+
+
+def _whose_results(out: Path, config: RunConfig) -> str:
+    """Tell results of the same settings, which need not be computed again, from others."""
+    try:
+        known = read_config(out / CONFIGURATION, check_paths=False, allow_code=None)
+    except (UnskewError, OSError):
+        return "the results of a run whose settings cannot be read"
+    old, new = (effective_settings(resolved(own)) for own in (known, config))
+    changed = [
+        f"[{name}]" for name in dict.fromkeys([*old, *new]) if old.get(name) != new.get(name)
+    ]
+    if known.folder != config.folder:
+        changed.append("the folder of the data")
+    if changed:
+        return f"the results of a run with other settings ({first_few(changed)} differ)"
+    return "the results of this very configuration already (`unskew verify` compares the images)"
 
 
 def check_writable(out: Path) -> None:

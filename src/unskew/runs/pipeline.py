@@ -20,12 +20,14 @@ from unskew.diagnosis.target_comparison import (
 )
 from unskew.engine.arguments import checked
 from unskew.errors import CoverageError, OverlapError, wrong_option
+from unskew.files.addresses import is_address, uploaded_folder
 from unskew.files.locks import folder_locked
 from unskew.records import Diagnostics, Target
 from unskew.report.summary.record import SplitRow, Summary
 from unskew.report.summary.refusal import summarize_refusal
 from unskew.report.summary.summarize import summarize_run
-from unskew.runs.inputs import Inputs, describe_origin, read_inputs
+from unskew.report.summary.verdict_words import mark_placeholder
+from unskew.runs.inputs import Inputs, describe_origin, guessed_target, read_inputs
 from unskew.runs.output import FORECAST, check_output, unreadable_listed, write_refusal, write_run
 
 # Over all galleries of the page.
@@ -94,6 +96,7 @@ def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run:
         diagnostics,
         splits=_split_rows(weights),
         thumbnails=_MOST_PICTURES if config.report.thumbnails else 0,
+        part=weights.parts[0].name if len(weights.parts) > 1 else None,
         **heading,
     )
     sets = [own.within for own in (*inputs.targets.values(), inputs.target) if own is not None]
@@ -109,6 +112,7 @@ def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run:
             seed=config.engine.seed,
         )
         summary = judge_all_targets(replace(summary, targets=panel))
+    summary = _with_placeholder(inputs, summary)
     return Run(inputs, weights, diagnostics, summary, by_target if inputs.targets else {})
 
 
@@ -130,7 +134,8 @@ def _weigh(inputs: Inputs, heading: Mapping[str, Any]) -> dict[str, SplitWeights
         try:
             return {"": weigh(inputs.target)}
         except (OverlapError, CoverageError) as error:
-            error.summary = summarize_refusal(inputs.pool, error, target=inputs.target, **heading)
+            summary = summarize_refusal(inputs.pool, error, target=inputs.target, **heading)
+            error.summary = _with_placeholder(inputs, summary)
             raise
     weighed, refused = weigh_each(inputs.targets, weigh, reuse, inputs.bias)
     if refused:
@@ -144,9 +149,18 @@ def _weigh(inputs: Inputs, heading: Mapping[str, Any]) -> dict[str, SplitWeights
         )
         target = inputs.targets[next(iter(refused))]
         summary = summarize_refusal(inputs.pool, first, target=target, **heading)
+        summary = _with_placeholder(inputs, summary)
         first.summary = summary if len(inputs.targets) == 1 else replace(summary, targets=panel)
         raise first
     return weighed
+
+
+def _with_placeholder(inputs: Inputs, summary: Summary) -> Summary:
+    """Say on the page that a target is one that `unskew init` guessed, where it is."""
+    guess = guessed_target(inputs)
+    if guess is None:
+        return summary
+    return replace(summary, verdict=mark_placeholder(summary.verdict, guess))
 
 
 def _split_rows(weights: SplitWeights) -> tuple[SplitRow, ...]:
@@ -176,7 +190,8 @@ def run(
     ----------
     config : a TOML file, settings that were read from one, or inputs that were read already.
     out : folder for weights, solution, diagnostics, features, settings and page, written together
-        or not at all; None: nothing is written.
+        or not at all; None: nothing is written. To an address (``s3://bucket/out``) they are
+        uploaded at the end, `files.json` last; there are no locks there.
     overwrite : replace the results of another run in ``out``.
     command : kept with the results as the command that made them.
     progress : a bar while images are read; None: where the error stream is a terminal.
@@ -207,32 +222,32 @@ def run(
             "a run takes a configuration: the path of a TOML file, or what read_config returns",
             config=type(config).__name__,
         )
+    if isinstance(out, str) and is_address(out):
+        with uploaded_folder(out, overwrite=overwrite) as made:
+            options = {"progress": progress, "allow_code": allow_code}
+            return run(config, made, command=command, **options)  # type: ignore[arg-type]
+    if isinstance(config, str | PathLike):
+        config = read_config(config, allow_code=allow_code)
+    settings = config.config if isinstance(config, Inputs) else config
     folder = None if out is None else Path(out)
     if folder is not None:
-        check_output(folder, overwrite)
+        check_output(folder, overwrite, settings)
     with nullcontext() if folder is None else folder_locked(folder):
         if folder is not None:  # another run may have ended in between
-            check_output(folder, overwrite)
-        return _run_locked(config, folder, command, progress, allow_code)
+            check_output(folder, overwrite, settings)
+        return _run_locked(config, folder, command, progress)
 
 
 def _run_locked(
-    config: str | PathLike[str] | RunConfig | Inputs,
-    folder: Path | None,
-    command: str | None,
-    progress: bool | None,
-    allow_code: Collection[str],
+    config: RunConfig | Inputs, folder: Path | None, command: str | None, progress: bool | None
 ) -> Run:
     from unskew.runs.forecast import add_forecast, join_forecast
 
     if isinstance(config, Inputs):
         inputs = config
     else:
-        settings = (
-            config if isinstance(config, RunConfig) else read_config(config, allow_code=allow_code)
-        )
         with unreadable_listed(folder):
-            inputs = read_inputs(settings, progress=progress)
+            inputs = read_inputs(config, progress=progress)
     try:
         result = weigh_inputs(inputs, command=command)
     except (OverlapError, CoverageError) as error:

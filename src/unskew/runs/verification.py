@@ -10,13 +10,11 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from unskew.config.run_config import RunConfig, effective_settings, read_config
+from unskew.config.run_config import RunConfig, effective_settings
 from unskew.engine.arguments import Jobs, checked
 from unskew.errors import (
-    ConfigError,
     CoverageError,
     DataError,
-    InvalidConfigError,
     OverlapError,
     UnskewError,
     first_few,
@@ -31,7 +29,14 @@ from unskew.runs.differences import WEIGHT_TOLERANCE, changed_images, compare_ta
 from unskew.runs.differences import Check as Check
 from unskew.runs.forecast import add_forecast, page_of
 from unskew.runs.image_map import MAP, map_images
-from unskew.runs.inputs import Inputs, describe_origin, read_inputs, shown_settings
+from unskew.runs.inputs import (
+    Inputs,
+    describe_origin,
+    guessed_target,
+    read_inputs,
+    read_moved_config,
+    shown_settings,
+)
 from unskew.runs.output import (
     CONFIGURATION,
     DIAGNOSTICS,
@@ -87,7 +92,7 @@ def verify_run(
     """
     results = Path(folder)
     report = _read_json(results / SUMMARY)
-    config = _read_settings(_existing(results / CONFIGURATION), data, allow_code)
+    config = read_moved_config(_existing(results / CONFIGURATION), data, allow_code)
     _permit_learner(report, [results, config.folder], allow_code)
     checks = [*_check_one_run(results), _check_settings(report, config)]
     try:
@@ -97,12 +102,19 @@ def verify_run(
         return [*checks, Check(claim, f"they cannot: {error}", False)]
     # As the report has it: without control characters, long names cut.
     origin = _plain(plain_value(describe_origin(inputs, None)))
-    checks += _check_fingerprints(report, origin, inputs, results)
+    of_inputs = list(_check_fingerprints(report, origin, inputs, results))
+    checks += of_inputs
+    if not all(check.ok for check in of_inputs):
+        claim = "the results follow from the inputs"
+        return [*checks, Check(claim, "not compared: the inputs are no longer those", False)]
     try:
         run, summary = _computed_again(inputs, report, progress)
     except UnskewError as error:
         claim = "the weights can be computed from the inputs"
         return [*checks, Check(claim, f"they cannot: {error}", False)]
+    guess = guessed_target(inputs)
+    if guess is not None:
+        checks.append(Check("the target is a placeholder, not a claim", guess, True))
     return [
         *checks,
         *(_check_tables(run, results) if run is not None else [_check_no_weights(results)]),
@@ -119,25 +131,6 @@ def _permit_learner(
     learner = shown.get("learner_reference") if isinstance(shown, Mapping) else None
     if isinstance(learner, str):
         permit_code(learner, allow_code, folders)
-
-
-def _read_settings(
-    path: Path, data: str | PathLike[str] | None, allow_code: Collection[str]
-) -> RunConfig:
-    if data is not None and not Path(data).is_dir():
-        raise ConfigError(
-            f"--data names the folder of the data; {str(data)!r} is no folder.",
-            option="--data",
-            path=str(data),
-        )
-    try:
-        return read_config(path, folder=data, allow_code=allow_code)
-    except InvalidConfigError as error:
-        hint = (
-            "Were the results or the data moved? Name with --data the folder that the paths of "
-            "run.toml start from."
-        )
-        raise InvalidConfigError(f"{error}\n\n{hint}", error.problems, **error.facts) from None
 
 
 def _existing(path: Path) -> Path:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy.typing as npt
 
-from unskew.engine.arguments import Jobs, checked
+from unskew.engine.arguments import AnyTable, Jobs, checked
 from unskew.records import Floats, Ints, Overlap, Solution
 from unskew.solve.inspection import inspect_cells
 from unskew.solve.link_error import (
@@ -41,7 +41,7 @@ _CLOSE = 1 / 3
 
 @checked
 def check_overlap(
-    omega: Any,
+    omega: AnyTable,
     source: npt.ArrayLike,
     *,
     log: bool = False,
@@ -127,7 +127,7 @@ def overlap_of_cells(log_omega_ck: Floats, count_ck: Ints, names: tuple[str, ...
 @checked
 @shows_options(OmegaOptions)
 def solve_normalizers(
-    omega: Any,
+    omega: AnyTable,
     source: npt.ArrayLike,
     *,
     design_weight: npt.ArrayLike | None = None,

@@ -1,5 +1,6 @@
 """Image databases -> `Pool`.
 
+- ``address_images``: images at addresses such as ``s3://bucket/a.jpg``.
 - ``arrays``: images in arrays: in memory, or in ``.npz`` files.
 - ``cifar``: CIFAR-10 and CIFAR-100 as their authors distribute them, pickled or binary.
 - ``cifar_files``: the files of the official CIFAR archives: names and checksums; finding and

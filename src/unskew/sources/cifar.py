@@ -34,7 +34,7 @@ _CODES = {
 
 
 @dataclass(frozen=True)
-class _Part:
+class CifarPart:
     """The images of one split, (n, 32, 32, 3), and every image's code in each naming of classes."""
 
     images: npt.NDArray[np.uint8]
@@ -94,9 +94,9 @@ def read_cifar(
         if download:
             download_cifar(full_path, user_path)
         distribution, content = find_cifar(full_path, user_path, verify)
-        classes = _class_names(distribution, content, user_path)
+        classes = class_names(distribution, content, user_path)
         for part_name in _SPLITS if split is None else (split,):
-            part = _read_part(distribution, part_name, content, user_path)
+            part = read_part(distribution, part_name, content, user_path)
             frames.append(
                 _table(part, part_name, str(name or distribution.data), classes, label, user_path)
             )
@@ -107,7 +107,7 @@ def read_cifar(
 
 
 def _table(
-    part: _Part,
+    part: CifarPart,
     split: str,
     source: str,
     classes: Mapping[str, Sequence[str]],
@@ -148,9 +148,10 @@ def _table(
     return frame.assign(**columns)
 
 
-def _class_names(
+def class_names(
     distribution: CifarForm, content: Mapping[str, bytes], user_path: str
 ) -> dict[str, list[str]]:
+    """Read the names of the classes, and of CIFAR-100's superclasses, in the order of codes."""
     if distribution.pickled:
         meta = load_arrays(content[distribution.names[0]], f"{user_path}/{distribution.names[0]}")
         lists = {naming: meta.get(key) for naming, key in _NAMES[distribution.data].items()}
@@ -170,9 +171,10 @@ def _class_names(
     }
 
 
-def _read_part(
+def read_part(
     distribution: CifarForm, split: str, content: Mapping[str, bytes], user_path: str
-) -> _Part:
+) -> CifarPart:
+    """Read images and codes of one split from the content of its files."""
     read = _read_pickled if distribution.pickled else _read_binary
     batches = [
         read(content[file], distribution.data, f"{user_path}/{file}")
@@ -183,7 +185,9 @@ def _read_part(
         naming: np.concatenate([codes[naming] for _, codes in batches]) for naming in batches[0][1]
     }
     # Three planes of 32 rows each, red first -> channels last.
-    return _Part(np.ascontiguousarray(planes.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)), codes)
+    return CifarPart(
+        np.ascontiguousarray(planes.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)), codes
+    )
 
 
 def _read_pickled(

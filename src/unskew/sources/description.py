@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from unskew.engine.arguments import checked
 from unskew.records import Ints, Pool
+from unskew.records.content_keys import copies_by_source
 from unskew.records.levels import MISSING, holds_lists, level_text, text_levels
 
 if TYPE_CHECKING:
@@ -79,11 +79,7 @@ class GroupCount:
 
 @dataclass(frozen=True)
 class CopyCount:
-    """Exact copies.
-
-    ``images``: of two sources, how many different images both hold; within one, how many repeat
-    another.
-    """
+    """``images`` of ``source`` with an exact copy in ``other``, or another one in itself."""
 
     source: str
     other: str
@@ -271,21 +267,12 @@ def _count_numbers(pool: Pool, name: str) -> ColumnCount:
 def _count_copies(pool: Pool) -> tuple[CopyCount, ...] | None:
     if "content" not in pool.frame.columns:
         return None
-    table = pool.frame[["content", "source"]].dropna()
-    size = table.groupby(["content", "source"], observed=True).size()
-    counted: dict[tuple[str, str], int] = {}
-    for source, repeated in (size - 1).groupby("source", observed=True).sum().items():
-        if repeated:
-            counted[str(source), str(source)] = int(repeated)
-    holders = size.reset_index().groupby("content", observed=True)["source"].agg(list)
-    for names in holders[holders.map(len) > 1]:
-        holding = sorted((str(name) for name in names), key=pool.names.index)
-        for pair in combinations(holding, 2):
-            counted[pair] = counted.get(pair, 0) + 1
-    return tuple(
-        CopyCount(*pair, images)
-        for pair, images in sorted(counted.items(), key=lambda item: -item[1])
-    )
+    _, copied_kk = copies_by_source(pool.frame["content"], pool.source, len(pool.names))
+    counted = [
+        CopyCount(pool.names[k], pool.names[other], int(images))
+        for k, other, images in zip(copied_kk.row, copied_kk.col, copied_kk.data, strict=True)
+    ]
+    return tuple(sorted(counted, key=lambda row: -row.images))
 
 
 def _count_reasons(set_aside: pd.DataFrame | None) -> tuple[ReasonCount, ...]:

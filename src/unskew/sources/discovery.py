@@ -77,6 +77,8 @@ def find_sources(paths: Sequence[Path], folder: Path, *, download: bool = False)
 def _settings(kind: str, paths: Sequence[Path], folder: Path) -> dict[str, Any]:
     """Write settings for one path that holds several sources, or for one path per source."""
     columns = {} if kind in ("folders", "cifar") else common_columns(kind, paths)
+    if "root" in columns:
+        columns["root"] = _written(columns["root"], folder)
     if len(paths) == 1 and (kind == "cifar" or "source" in columns):
         return {kind: _written(paths[0], folder)} | columns
     return {kind: _named(paths, folder)} | {

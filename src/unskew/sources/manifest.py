@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from unskew.engine.arguments import checked
 from unskew.errors import ConfigError, DataError, first_few
+from unskew.files.addresses import check_address, is_address, joined, local_file
 from unskew.records import Pool
+from unskew.records.pool import Images
 from unskew.records.pool_table import pool_of_images
+from unskew.sources.address_images import AddressImages
 from unskew.sources.files import FileImages, is_outside, shown_path
 from unskew.sources.label_sets import as_label_lists, labels_from_columns, only_labels
 from unskew.sources.roles import (
@@ -36,6 +41,8 @@ logger = logging.getLogger(__name__)
 # Codes and names stay as they are written, even where they look like numbers.
 _TEXT_ROLES = ("id", "source", "group", "split", "path")
 _PATH_COLUMNS = ("path", "file_name", "filename")
+# A table whose first images are nowhere is refused; asking for all addresses would take long.
+_ASKED = 20
 
 
 @dataclass(frozen=True)
@@ -104,7 +111,8 @@ def read_manifest(
     tables = []
     for name, file in parts_by_source("manifest", manifest, source, source_name).items():
         user_path = os.fspath(file)
-        table = _read_one(os.path.join(base, user_path), user_path, named, name, delimiter, several)
+        with local_file(base, user_path) as local:
+            table = _read_one(local, user_path, named, name, delimiter, several)
         table = LocatedTable(
             as_label_lists(table.frame, label_separator, f"the table {user_path!r}"),
             table.line_n,
@@ -200,25 +208,21 @@ def _pool(
         return pool_of_images(frame, None)
     roots = [listed.root for listed in tables for _ in listed.table.line_n]
     frame = frame.assign(
-        path=[
-            shown_path(os.path.join(root, path)) for root, path in zip(roots, written, strict=True)
-        ]
+        path=[shown_path(joined(root, path)) for root, path in zip(roots, written, strict=True)]
     )
     reasons = [
         _refusal(root, path, base, allow_outside) for root, path in zip(roots, written, strict=True)
     ]
-    files = FileImages(
-        base,
-        [
-            os.path.normpath(os.path.join(root, path))
-            for root, path in zip(roots, written, strict=True)
-        ],
-    )
+    paths = [joined(root, path) for root, path in zip(roots, written, strict=True)]
+    local = [path if is_address(path) else os.path.normpath(path) for path in paths]
+    files: Images = FileImages(base, local)
+    if any(map(is_address, paths)):
+        files = AddressImages(files, local)
     return _usable(frame, files, reasons, tables)
 
 
 def _usable(
-    frame: pd.DataFrame, files: FileImages, reasons: Sequence[str | None], tables: Sequence[_Listed]
+    frame: pd.DataFrame, files: Images, reasons: Sequence[str | None], tables: Sequence[_Listed]
 ) -> Pool:
     """Make the pool of the images that may be read; the others are set aside."""
     rows = [row for row, reason in enumerate(reasons) if reason is None]
@@ -237,8 +241,8 @@ def _usable(
             path=refused[0][2],
             count=len(frame),
         )
-    kept = files.take(rows)  # type: ignore[arg-type]
-    if not any(os.path.lexists(kept.place(row)) for row in range(len(kept))):
+    kept = files.take(np.array(rows, dtype=np.int64))
+    if not any(map(_is_there(kept), range(len(kept)))):
         raise DataError(
             f"none of the {len(kept)} images that {names} lists exists; the first would be "
             f"{frame['path'].iloc[rows[0]]!r}. "
@@ -248,6 +252,18 @@ def _usable(
             count=len(kept),
         )
     return pool_of_images(frame.iloc[rows].reset_index(drop=True), kept, refused)
+
+
+def _is_there(images: Images) -> Callable[[int], bool]:
+    """Return what tells whether an image exists; of addresses only the first are asked for."""
+
+    def ask(row: int) -> bool:
+        place = images.place(row)
+        if place is not None:
+            return os.path.lexists(place)
+        return row >= _ASKED or (isinstance(images, AddressImages) and images.exists(row))
+
+    return ask
 
 
 def _check_sources(frame: pd.DataFrame, tables: Sequence[_Listed]) -> None:
@@ -308,8 +324,8 @@ def _refusal(root: str, path: str, base: str, allow_outside: bool) -> str | None
     """Return the reason why the image of that path may not be read, or None."""
     if not path:
         return "the table gives no path"
-    if path.split("://")[0].lower() in ("http", "https", "s3", "gs", "ftp"):
-        return "an address on the network, not a file; images are not fetched"
+    if is_address(path) or is_address(root):
+        return _address_refusal(root, joined(root, path), allow_outside)
     if allow_outside:
         return None
     if os.path.isabs(path):
@@ -321,3 +337,14 @@ def _refusal(root: str, path: str, base: str, allow_outside: bool) -> str | None
         if is_outside(path)
         else None
     )
+
+
+def _address_refusal(root: str, address: str, allow_outside: bool) -> str | None:
+    try:
+        check_address(address)
+    except ConfigError:
+        return "the address contains credentials or a query, which results would repeat"
+    if allow_outside or (is_address(root) and address.startswith(root.rstrip("/") + "/")):
+        return None
+    where = repr(root) if root else "the folder of the table"
+    return f"the address is not within {where} (allow_outside = true accepts it)"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
 
 from unskew.errors import ConfigError, did_you_mean, first_few
+from unskew.files.addresses import is_address, joined
 from unskew.records import Images, Pool
 from unskew.records.pool_table import name_design_weight
 from unskew.sources.files import near_names
@@ -152,7 +153,9 @@ def read_sample(
     Its source is ``(target sample)``. ``images = False``: read the table alone.
     """
     path = os.fspath(place)
-    file = os.path.join(folder, path)
+    file = joined(os.fspath(folder), path)
+    if is_address(file):
+        return reader_of("manifest")(path, base=folder, source_name=TARGET_SAMPLE, images=images)
     if os.path.isdir(file):
         return reader_of("folders")({TARGET_SAMPLE: path}, base=folder, images=images)
     if not os.path.lexists(file):

@@ -53,6 +53,8 @@ def margins_target(
             "margins is empty: pass at least one, as {attribute: {level: number}}.",
             option="margins",
         )
+    for name, margin in value.items():
+        _refuse_joint(name, margin)
     options, within = _without_set(options)
     read = read_target_options(_attributes(margins), options)
     facts = tuple(
@@ -61,6 +63,31 @@ def margins_target(
     table = _read_interactions(interactions, read)
     made = _checked(Target(kind="margins", facts=facts, interactions=table, **read))
     return _with_set(made, within)
+
+
+def _refuse_joint(name: Any, margin: Any) -> None:
+    """Refuse the joint distribution of several attributes, which margins cannot hold.
+
+    They are named by a tuple, or by a text such as "age*sex" whose levels are written alike.
+    """
+    names: list[str] = []
+    if isinstance(name, tuple):
+        names = [str(part) for part in name]
+    elif isinstance(name, str) and isinstance(margin, Mapping) and margin:
+        sign = next((mark for mark in ("*", "×") if mark in name), None)
+        levels = margin.get("mass") if isinstance(margin.get("mass"), Mapping) else margin
+        if sign and all(sign in str(level) or isinstance(level, tuple) for level in levels):
+            names = [part.strip() for part in name.split(sign)]
+    if names:
+        columns = ", ".join([*names, "mass"])
+        raise ConfigError(
+            f"margins has one attribute for each key; {name!r} is a joint distribution, which "
+            f"Target.table(frame) takes, with the columns {columns} ([target] table in a "
+            "configuration).",
+            option="margins",
+            value=name,
+            attributes=names,
+        )
 
 
 def _read_interactions(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -154,11 +155,18 @@ def _read_sources(pool: Pool | pd.DataFrame) -> tuple[tuple[str, ...], Codes]:
     return tuple(names), source_n.astype(np.int32)
 
 
+def _hint(name: str, columns: list[str]) -> str:
+    parts = [part.strip() for part in re.split(r"[*×:,+&]", name)]
+    if len(parts) > 1 and set(parts) <= set(columns):
+        return f" A joint distribution of {' and '.join(parts)} is Target.table(frame)."
+    return did_you_mean(name, columns)
+
+
 def _read_attribute(target: Target, frame: pd.DataFrame, name: str) -> _Attribute:
     if name not in frame.columns:
         raise DataError(
             f"the target names the column {name!r}, which the images do not have; their columns "
-            f"are {first_few(list(frame.columns), 12)}.{did_you_mean(name, frame.columns)}",
+            f"are {first_few(list(frame.columns), 12)}.{_hint(name, list(frame.columns))}",
             column=name,
         )
     edges = target.bins.get(name)

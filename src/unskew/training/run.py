@@ -277,7 +277,7 @@ def _try_network(settings: TrainSettings, training: TrainingInputs, names: Seque
     n_classes = len(training.classes)
     network = new_network(settings, shape, n_classes)
     refitting = ["way 'head'"] if settings.way == "head" else []
-    refitting += ["head_share"] if settings.head_epochs else []
+    refitting += [settings.apart] if settings.apart else []
     refitting += [name for name in names if name == "classifier_retraining"]
     for what in refitting if settings.model != "probe" else ():
         need_last_layer(network, settings.model, shape, n_classes, what)

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from unskew.engine.arguments import checked
+from unskew.engine.arguments import AnyTable, AnyValues, checked
 from unskew.errors import ConvergenceError, DataError
 from unskew.records import Floats, Ints, Weights
 from unskew.records.arrays import check_length, is_missing
@@ -27,7 +27,7 @@ from unskew.weigh.uncertainty import log_normalizer_covariance
 @checked
 @shows_options(OmegaOptions)
 def debias_weights(
-    omega: Any,
+    omega: AnyTable,
     source: npt.ArrayLike,
     *,
     group: npt.ArrayLike | None = None,
@@ -70,11 +70,11 @@ def debias_weights(
 
 
 def solve_weights(
-    omega: Any,
+    omega: AnyTable,
     source: Any,
     *,
     group: Any = None,
-    id: Any = None,
+    id: AnyValues = None,
     design_weight: Any = None,
     is_scaled: bool = False,
     **options: Unpack[OmegaOptions],

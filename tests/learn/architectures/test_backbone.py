@@ -68,7 +68,7 @@ def test_the_packaged_network_gives_what_an_embedding_gives() -> None:
     )
     scaled = (images.permute(0, 3, 1, 2) / 255 - MEAN[0]) / STD[0]
     with torch.inference_mode():
-        feature = load_torch(32)(scaled)
+        feature = load_torch(32, (4, 7, 10, 12, 14, 15))(scaled)
         logits = network(images)
         head = network.network.head
         expected = feature @ head.weight.T + head.bias

@@ -37,3 +37,15 @@ def test_galleries_hold_the_heaviest_and_the_lightest_with_their_pictures() -> N
             can_be_shown = int(picture.id[-5:]) % 5 in (0, 1, 4)
             assert (picture.picture is not None) == can_be_shown
             assert picture.path == f"folder/picture-{picture.id[-5:]}.jpg"
+
+
+def test_images_of_one_stratum_and_weight_are_shown_once() -> None:
+    label = ["cat"] * 20 + ["dog"] * 5 + ["owl"] * 5
+    pool = unskew.Pool.from_arrays(["a"] * 30, label=label)
+    weights = unskew.debias(pool, unskew.bias.Strata("label"), unskew.Target.uniform("label"))
+    with_images = unskew.Pool(pool.frame, ListedImages([b"no image"] * 30))
+    (shown,) = summary_of(with_images, weights).galleries
+    assert (shown.kind, [picture.label for picture in shown.pictures]) == (
+        "heaviest",
+        ["dog", "owl", "cat"],
+    )

@@ -19,7 +19,7 @@ from raising import refused
 from summary_pools import ListedImages, jpeg, mixed_frame, strata_weights, summary_of
 from unskew.errors import ConfigError, DataError, WeakOverlapWarning
 from unskew.report.summary.plain import summary_to_json
-from unskew.report.summary.privacy import SMALLEST_CELL, overlap_message
+from unskew.report.summary.privacy import SMALLEST_CELL, overlap_message, shown_size
 from unskew.report.summary.record import Summary
 
 
@@ -316,7 +316,7 @@ def test_unreadable_images_and_copies_follow_the_rule() -> None:
     assert found.unreadable.count == 40
     assert found.unreadable.reasons == (("other reasons", None),)
     assert [row.copies for row in found.sources] == [None] * 3
-    assert found.copies == (("camera 0", "camera 1", None),)
+    assert found.copies == (("camera 0", "camera 1", None), ("camera 1", "camera 0", None))
 
 
 def test_a_tables_alone_hospital_report() -> None:
@@ -374,3 +374,18 @@ def test_a_private_reason_names_no_stratum_with_a_single_image() -> None:
     assert overlap_message(overlap, private=False) == overlap.message
     assert "zebra" not in overlap_message(overlap, private=True)
     assert "single" not in overlap_message(overlap, private=True)
+
+
+def test_an_effective_size_is_never_above_the_number_of_images() -> None:
+    assert [shown_size(size, True) for size in (1157.0, 1199.9999999999, 34.9, 0.0, None)] == [
+        *(1100.0, 1200.0, 34.0, 0.0, None)
+    ]
+    assert shown_size(1157.0, False) == 1157.0
+
+
+def test_sources_that_are_withheld_are_not_left_unsaid() -> None:
+    source, label = ["a"] * 60 + ["b"] * 60, ["x"] * 40 + ["y"] * 20 + ["x"] * 55 + ["y"] * 5
+    pool = unskew.Pool.from_arrays(source, label=label)
+    weights = unskew.debias(pool, unskew.bias.Strata("label"), unskew.Target.uniform("label"))
+    rows = {row.stratum: row.sources for row in private(pool, weights).strata}
+    assert rows == {"label = x": ("a", "b"), "label = y": ("a", "others withheld")}

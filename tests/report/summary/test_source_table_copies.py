@@ -14,11 +14,17 @@ def test_copies_within_and_across_sources() -> None:
     frame.loc[9, "content"] = None
     pool = unskew.Pool.from_frame(frame)
     found = summary_of(pool, strata_weights(pool))
+    # Images of the first that have a copy in the second.
     assert found.copies == (
-        ("camera 0", "camera 0", 1),
-        ("camera 0", "camera 1", 1),
+        ("camera 0", "camera 0", 2),
+        ("camera 0", "camera 1", 2),
         ("camera 0", "camera 2", 1),
+        ("camera 1", "camera 0", 1),
+        ("camera 2", "camera 0", 1),
     )
+    # 5 of 30 images: that is much, and 27 different ones is what the headline counts.
+    assert any("16.7%" in sentence for sentence in found.verdict.sentences)
+    assert "27 of them different" in found.verdict.headline
     assert [row.copies for row in found.sources] == [3, 1, 1]
     shown = next(each for each in found.galleries if each.kind == "copies")
     assert {picture.id for picture in shown.pictures} == {

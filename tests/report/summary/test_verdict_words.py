@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import unskew
@@ -227,3 +229,34 @@ def test_many_outcomes_count_as_one_test() -> None:
     assert 0.025 / 20 < p_value < 0.0125
     assert (alone.verdict.level, among.verdict.level) == ("weak", "ok")
     assert any("disagree on sick" in text for text in among.verdict.sentences)
+
+
+def test_sources_that_share_no_class_are_told_first() -> None:
+    frame = pd.DataFrame(
+        {"source": ["shop"] * 40 + ["lab"] * 40, "label": ["cup", "jar"] * 20 + ["fly", "bee"] * 20}
+    )
+    pool = unskew.Pool.from_frame(frame)
+    weights = unskew.debias(pool, unskew.bias.Strata("label"), unskew.Target.uniform("label"))
+    verdict = summary_of(pool, weights).verdict
+    assert verdict.level == "weak"
+    assert verdict.headline.startswith("Class and source cannot be told apart")
+    assert "cannot be told apart" in verdict.sentences[0]
+    assert {"shop", "lab"} <= set(re.findall(r"\w+", verdict.sentences[0]))
+
+
+def test_strata_of_one_source_come_first_with_their_share_of_the_target() -> None:
+    frame = pd.DataFrame(
+        {"source": ["a"] * 40 + ["b"] * 40, "label": ["x", "y"] * 20 + ["x", "z"] * 20}
+    )
+    pool = unskew.Pool.from_frame(frame)
+    target = unskew.Target.margins({"label": {"x": 0.5, "y": 0.3, "z": 0.2}})
+    verdict = summary_of(pool, unskew.debias(pool, unskew.bias.Strata("label"), target)).verdict
+    assert (verdict.level, verdict.placeholder) == ("ok", False)
+    assert "50.0% of the target" in verdict.sentences[0]
+
+
+def test_a_source_that_is_taken_as_unbiased_is_named() -> None:
+    pool = unskew.Pool.from_frame(mixed_frame(90))
+    target = unskew.Target.source("camera 1")
+    verdict = summary_of(pool, unskew.debias(pool, unskew.bias.Tilt(["x"]), target)).verdict
+    assert any(sentence.startswith("camera 1 is taken") for sentence in verdict.sentences)

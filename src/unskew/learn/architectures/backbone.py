@@ -14,6 +14,9 @@ IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 # The side that most of them were trained with.
 USUAL_SIDE = 224
+# Of EfficientNet-lite0, what the last layer sees besides the 1280 features before the classifier:
+# those are made for the thousand classes of ImageNet, and leave out what other classes need.
+_BLOCKS = (4, 7, 10, 12, 14, 15)
 
 
 class HeadedBackbone(nn.Module):
@@ -82,10 +85,13 @@ def _pooled(value: Tensor) -> Tensor:
 
 
 def load_packaged(size: int) -> nn.Module:
-    """Load EfficientNet-lite0 with its weights: (b, 3, size, size) → (b, 1280)."""
+    """Load EfficientNet-lite0 with its weights: (b, 3, size, size) → (b, c + 1280).
+
+    The means of c channels of several blocks come before its last features.
+    """
     from unskew.represent import efficientnet
 
-    network: nn.Module = efficientnet.load_torch(size)
+    network: nn.Module = efficientnet.load_torch(size, _BLOCKS)
     network.pretrained_cfg = {  # type: ignore[assignment]
         "mean": efficientnet.MEAN,
         "std": efficientnet.STD,

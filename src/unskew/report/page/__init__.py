@@ -1,5 +1,6 @@
 """A summary -> one HTML file that needs no network.
 
+- ``compare_page``: the page of `unskew compare`: two runs side by side.
 - ``html``: the page: a `Summary` as one HTML file that requests nothing and runs only its own
   script.
 - ``mixture_tables``: in which ratio the sources are mixed today, and in which the weights mix them.

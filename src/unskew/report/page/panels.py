@@ -202,7 +202,8 @@ def copy_table(summary: Summary) -> PageTable:
         [name_cell(one), name_cell("itself" if one == other else other), count_cell(count)]
         for one, other, count in summary.copies
     ]
-    return table("Exact copies", ("Source", words("Also in"), "Images"), rows, most=200)
+    columns = ("Source", words("With a copy in"), "Images of the source")
+    return table("Exact copies", columns, rows, most=200)
 
 
 def split_balance(summary: Summary) -> tuple[list[BalanceRow], list[BalanceRow], list[BalanceRow]]:

@@ -112,6 +112,13 @@ def sources_table(sources: Sequence[SourceRow], *, groups: bool) -> tables.PageT
         ("Groups", lambda row: tables.count_cell(row.groups)),
         ("Effective groups", lambda row: tables.count_cell(row.ess_groups)),
     ]
+    # With the target's masses of the strata every Ω is 1 by definition, without an error.
+    known = all(row.normalizer in (None, 1.0) and not row.stderr for row in sources)
+    of_normalizers: list[tuple[str, Callable[[SourceRow], tables.TableCell]]] = [
+        ("Ω", lambda row: tables.number_cell(row.normalizer)),
+        ("Error of Ω, asymptotic", lambda row: tables.error_cell(row.stderr)),
+        ("Error of Ω, bootstrap", lambda row: tables.error_cell(row.stderr_bootstrap)),
+    ]
     return tables.list_rows(
         "The sources",
         sources,
@@ -120,9 +127,7 @@ def sources_table(sources: Sequence[SourceRow], *, groups: bool) -> tables.PageT
         *(of_groups[:1] if groups else ()),
         ("Share of images", lambda row: tables.share_cell(row.share)),
         ("Share of weight", lambda row: tables.share_cell(row.weight_share)),
-        ("Ω", lambda row: tables.number_cell(row.normalizer)),
-        ("Error of Ω, asymptotic", lambda row: tables.error_cell(row.stderr)),
-        ("Error of Ω, bootstrap", lambda row: tables.error_cell(row.stderr_bootstrap)),
+        *(() if known else of_normalizers),
         ("Effective images", lambda row: tables.count_cell(row.ess)),
         *(of_groups[1:] if groups else ()),
         ("Unreadable", lambda row: tables.count_cell(row.unreadable)),

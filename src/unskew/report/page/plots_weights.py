@@ -12,6 +12,7 @@ from unskew.report.page import svg, tables
 from unskew.report.summary.record import Histogram, Spread, WeightsPanel
 
 _HEIGHT = 190
+_MARGIN = 0.14
 # A table with more columns than this is no help; by source and by class there are the quantiles.
 MOST_BY = 12
 
@@ -21,7 +22,8 @@ def plot_histogram(panel: WeightsPanel) -> svg.Figure | None:
     edges, counts = panel.histogram.edges, panel.histogram.count
     if len(edges) < 2:
         return None
-    scale = svg.Scale(edges[0], edges[-1])
+    # Room for the numbers of the levels, left of the first bar.
+    scale = svg.Scale(edges[0] - _MARGIN * (edges[-1] - edges[0]), edges[-1])
     top = max((count for count in counts if count is not None), default=1.0) or 1.0
     ticks = _decades(scale)
     drawing = svg.canvas(

@@ -11,6 +11,8 @@ from typing import TypeVar
 
 from markupsafe import Markup
 
+from unskew.report.summary.record import OTHERS_WITHHELD
+
 T = TypeVar("T")
 
 MISSING = "–"
@@ -282,9 +284,10 @@ def list_cell(names: Sequence[str], total: int, most: int = 3) -> TableCell:
     """Show several names; many are counted, and all of ``total`` are called all."""
     if not names:
         return TableCell("none", 0.0)
-    if len(names) == total > 1:
+    if len(names) == total > 1 and OTHERS_WITHHELD not in names:
         return TableCell(f"all {total}", float(total))
     text = ", ".join(shorten(name, 28) for name in names[:most])
-    return TableCell(
-        text if len(names) <= most else f"{text} and {len(names) - most} more", float(len(names))
-    )
+    if len(names) > most:
+        text += f" and {len(names) - most} more"
+        text += f", {OTHERS_WITHHELD}" if OTHERS_WITHHELD in names[most:] else ""
+    return TableCell(text, float(len(names)))

@@ -1,11 +1,13 @@
 """A diagnosed run -> plain numbers and sentences.
 
+- ``adjustment_words``: how the weights were adjusted after they were solved, in sentences.
 - ``bias_panel``: the bias model: its assumptions and estimates, its fit, and omega along each
   feature.
 - ``column_balance``: distributions of pool, weighted pool and target, and what is not corrected.
 - ``columns``: columns as a report shows them: numbers in bins with round edges, everything else
   by level.
 - ``forecast_panel``: a forecast, as `forecast.json` holds it, becomes a panel of the page.
+- ``forecast_record``: that panel: a part of `report.json`.
 - ``gallery``: which images are worth looking at, and their thumbnails.
 - ``mixture_panel``: in which ratio to mix the sources, and what one number per source misses.
 - ``mixture_record``: in which ratio the sources are mixed: a part of `report.json`.
@@ -23,8 +25,7 @@
   who sees it.
 - ``summarize``: a pool and its weights → the summary of a page.
 - ``training_record``: the models of a training on the page: a part of `report.json`.
-- ``verdict_words``: the verdict with its reasons and next steps, and how the weights were
-  adjusted.
+- ``verdict_words``: the verdict with its reasons and next steps.
 - ``weighted_pool``: a pool joined to its weights by id, and its columns with what the target says
   of them.
 - ``weights_panel``: the spread and concentration of the weights, and the links between sources.

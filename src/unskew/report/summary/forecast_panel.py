@@ -13,6 +13,7 @@ from unskew.report.summary.privacy import (
     hidden_cells,
     private_population,
     private_sentences,
+    shown_size,
     without_counts,
 )
 from unskew.report.summary.record import ForecastArm, ForecastClass, ForecastPanel, Number, Privacy
@@ -52,8 +53,8 @@ def show_forecast(record: Mapping[str, Any], privacy: Privacy = "full") -> Forec
             # The reason may count images.
             choice=str(record["choice"]["way" if private else "reason"]),
             images=None if private and record["images"] < SMALLEST_CELL else int(record["images"]),
-            ess=_size(record["ess"], private),
-            ess_units=_size(record["ess_units"], private),
+            ess=shown_size(record["ess"], private),
+            ess_units=shown_size(record["ess_units"], private),
             design_effect=_size(record["design_effect"], private),
             heavy_share=_heavy_share(record, private),
             pareto_k=_size(record["pareto_k"], private),
@@ -105,7 +106,7 @@ def _arm(arm: Mapping[str, Any], shown: list[str], private: bool) -> ForecastArm
         worst_class=worst,
         worst=None if worst is None else _rounded(known[worst]["value"], digits),
         worst_stderr=None if worst is None else _rounded(known[worst]["stderr"], digits),
-        ess=_size(arm["ess"], private),
+        ess=shown_size(arm["ess"], private),
         way=arm["way"],
         ridge=arm["ridge"],
     )
@@ -150,7 +151,7 @@ def _plain_recommendation(record: Mapping[str, Any]) -> str:
     error = "?" if gain["stderr"] is None else f"{100 * gain['stderr']:.1f}"
     sentence = (
         f"{record['verdict']}: {100 * gain['value']:+.1f} ± {error} points expected for "
-        f"{record['learner']}"
+        f"{record['learner']}{f' on {features}' if (features := record.get('features')) else ''}"
     ).replace("-", "−")
     return sentence + (
         "; if the bias model holds, to which check_fit objects" if record["objection"] else ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import heapq
 import io
 import logging
 import warnings
@@ -14,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from unskew.records import Floats, Ints, Pool
+from unskew.records.levels import holds_lists, text_levels
 from unskew.report.summary.plain import plain_text
 from unskew.report.summary.privacy import count_text
 from unskew.report.summary.record import Gallery, Thumbnail
@@ -149,15 +149,15 @@ def _extremes(weighed: WeightedPool, most: int) -> Iterator[Gallery]:
     for k in sorted(chosen.tolist()):
         rows = order[start[k] : start[k + 1]]
         rows = rows[weighed.weight_n[rows] > 0]
-        heaviest = _first(weighed, rows, -weighed.weight_n[rows], n_shown)
-        others = rows[~np.isin(rows, heaviest)]
-        lightest = _first(weighed, others, weighed.weight_n[others], n_shown)
+        heaviest, others = _one_of_each(weighed, rows, -weighed.weight_n, n_shown)
+        lightest, _ = _one_of_each(weighed, others, weighed.weight_n, n_shown)
         name = weighed.names[k]
         for kind, shown, note in (
             (
                 "heaviest",
                 heaviest,
-                "The number is the weight: how many average images of the pool it counts for.",
+                "The number is the weight: how many average images of the pool it counts for. Of "
+                "images of one stratum with the same weight, one is shown.",
             ),
             ("lightest", lightest, "Of these the source has more than the target needs."),
         ):
@@ -166,24 +166,34 @@ def _extremes(weighed: WeightedPool, most: int) -> Iterator[Gallery]:
                 yield Gallery(kind, name, title, note, _pictures(weighed, shown))
 
 
-def _first(weighed: WeightedPool, rows: Ints, key: Floats, most: int) -> Ints:
-    """Return the ``most`` rows of smallest key, ties by id."""
-    if rows.size > most:
-        # Only rows that can be among the first are sorted by id.
-        limit = np.partition(key, most - 1)[most - 1]
-        rows, key = rows[key <= limit], key[key <= limit]
-        # Of strata all rows have the same weight: of the ties only those with the first ids.
-        tied = key == limit
-        import pyarrow.compute as pc
+def _one_of_each(weighed: WeightedPool, rows: Ints, key_n: Floats, most: int) -> tuple[Ints, Ints]:
+    """Return ``most`` rows of smallest key and the rows not considered.
 
-        id_t = _texts(weighed.frame["id"].iloc[rows[tied]])
-        last = id_t[pc.bottom_k_unstable(id_t, most)[-1].as_py()]
-        kept = ~tied
-        kept[tied] = pc.less_equal(id_t, last)
-        rows, key = rows[kept], key[kept]
-    ids = list(map(str, weighed.frame["id"].iloc[rows]))
-    first = heapq.nsmallest(most, zip(key.tolist(), ids, rows.tolist(), strict=True))
-    return np.array([row for _, _, row in first], dtype=np.int64)
+    Of a stratum (a class, without strata) whose images have the same weight only the first id is
+    taken, so that a gallery shows all kinds of images.
+    """
+    import pyarrow.compute as pc
+
+    chosen: list[int] = []
+    kind_n = _kinds(weighed)
+    # To seven digits: equal but for rounding.
+    key_m, kind_m = key_n[rows].astype(np.float32), kind_n[rows]
+    while rows.size and len(chosen) < most:
+        ties = key_m == key_m.min()
+        ties &= kind_m == kind_m[ties].min()
+        ids = _texts(weighed.frame["id"].iloc[rows[ties]])
+        chosen.append(int(rows[ties][pc.index(ids, pc.min(ids)).as_py()]))
+        rows, key_m, kind_m = rows[~ties], key_m[~ties], kind_m[~ties]
+    return np.array(chosen, dtype=np.int64), rows
+
+
+def _kinds(weighed: WeightedPool) -> Ints:
+    """Return (n,) the stratum of each image, else its class, else 0."""
+    if weighed.strata is not None:
+        return np.asarray(weighed.strata.code, dtype=np.int64)
+    if "label" not in weighed.frame.columns or holds_lists(weighed.frame["label"]):
+        return np.zeros(weighed.n, dtype=np.int64)
+    return np.asarray(text_levels(weighed.frame["label"], "label")[1], dtype=np.int64)
 
 
 def _texts(column: pd.Series[Any]) -> Any:
@@ -235,7 +245,7 @@ def _alone(weighed: WeightedPool, most: int) -> Iterator[Gallery]:
             "other sources have no evidence."
         )
         name = weighed.names[k]
-        heaviest = _first(weighed, rows, -weighed.weight_n[rows], n_shown)
+        heaviest, _ = _one_of_each(weighed, rows, -weighed.weight_n, n_shown)
         yield Gallery(
             kind="one source only",
             source=name,
@@ -266,15 +276,11 @@ def _copied(weighed: WeightedPool, copies: Copies | None, most: int) -> Iterator
             break
         chosen += held[:most]
     if chosen:
-        note = (
-            f"In more than one source: {count_text(len(first_id), 'image')}; copies are next to "
-            "each other."
-        )
         yield Gallery(
             kind="copies",
             source=None,
             title="Copies across sources",
-            note=note,
+            note="Copies of one image are next to each other.",
             pictures=_pictures(weighed, np.array(chosen, dtype=np.int64)),
         )
 

@@ -25,6 +25,7 @@ determine one another.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
@@ -173,6 +174,18 @@ def private_population(population: str) -> str:
     return _ASIDE.sub("", population)
 
 
+def shown_size(ess: float | None, private: bool) -> float | None:
+    """Return an effective size; where only aggregates are shown, rounded down to two digits.
+
+    Down, because an effective size never exceeds the number of images.
+    """
+    if ess is None or not math.isfinite(ess) or ess <= 0 or not private:
+        return ess
+    unit = 10.0 ** (math.floor(math.log10(ess)) - 1)
+    # A size of 120 that was computed as 119.9999999 stays 120.
+    return float(f"{math.floor(ess / unit * (1 + 1e-9)) * unit:.2g}")
+
+
 def count_text(count: float | None, noun: str = "") -> str:
     """Show 1,204; below ten and with a fraction, one decimal. With a noun: 1 image, 2 images."""
     if count is None:
@@ -211,7 +224,7 @@ PRIVACY_RULE = (
     "everything computed from it; since tables add up to known totals, the next smallest cells are "
     "withheld, too, until at least two "
     "are and have ten or more together. Rare levels are joined, largest weights and outer "
-    "quantiles left out, effective sizes rounded "
+    "quantiles left out, effective sizes rounded down "
     "to two digits, counts of links between sources to tens."
 )
 

@@ -12,6 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from unskew.report.summary.forecast_record import ForecastArm as ForecastArm
+from unskew.report.summary.forecast_record import ForecastClass as ForecastClass
+from unskew.report.summary.forecast_record import ForecastPanel as ForecastPanel
 from unskew.report.summary.mixture_record import MixturePanel as MixturePanel
 from unskew.report.summary.mixture_record import MixtureRow as MixtureRow
 from unskew.report.summary.outcome_record import MarginSetPanel as MarginSetPanel
@@ -24,6 +27,8 @@ from unskew.report.summary.outcome_record import TargetsPanel as TargetsPanel
 from unskew.report.summary.training_record import TrainingPanel as TrainingPanel
 
 Privacy = Literal["full", "aggregate"]
+# Named in place of sources with fewer than ten images of a stratum.
+OTHERS_WITHHELD = "others withheld"
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,8 @@ class VerdictPanel:
     next_steps : what to do now, most useful first.
     population : which population the result is about.
     figures : a few key numbers, as (name, text): ("Effective sample size", "1,204 of 5,000").
+    placeholder : is the target one that `unskew init` guessed, and nobody confirmed?
+    part : the split that the page is about, where there are several.
     """
 
     level: Literal["ok", "weak", "no"]
@@ -46,6 +53,8 @@ class VerdictPanel:
     next_steps: tuple[str, ...]
     population: str
     figures: tuple[tuple[str, str], ...] = ()
+    placeholder: bool = False
+    part: str | None = None
 
 
 @dataclass(frozen=True)
@@ -150,6 +159,8 @@ class WeightsPanel:
     ``histogram`` has log10 of the sample weight on its axis; weight 0 is counted apart.
 
     ``concentration``: points (share of the images, heaviest first; share of the weight they carry).
+    ``unit``: what ``groups`` counts, "groups" or "different images" (copies, where nothing is
+    grouped).
     """
 
     images: int | None
@@ -167,6 +178,7 @@ class WeightsPanel:
     concentration: tuple[tuple[float, float], ...]
     by_source: tuple[Spread, ...]
     by_label: tuple[Spread, ...]
+    unit: str = "groups"
 
 
 @dataclass(frozen=True)
@@ -330,78 +342,6 @@ class UnreadablePanel:
     rows: tuple[tuple[str, str, str, str], ...]
 
 
-@dataclass(frozen=True)
-class ForecastArm:
-    """What one way to weight is expected to reach on the target.
-
-    Accuracies and gains are shares of 1, intervals hold 95%.
-
-    ``gain`` is over naive, None for naive itself; ``worst_class`` is the class with the lowest
-    accuracy among those shown, ``worst`` that accuracy; ``ess`` the effective number of images of
-    the weights it is trained with; ``way`` how it learns from the debiasing weights, None for other
-    arms; ``ridge`` that of its probe.
-    """
-
-    name: str
-    accuracy: Number
-    stderr: Number
-    interval: tuple[Number, Number]
-    gain: Number
-    gain_stderr: Number
-    gain_interval: tuple[Number, Number]
-    worst_class: str | None
-    worst: Number
-    worst_stderr: Number
-    ess: Number
-    way: str | None
-    ridge: Number
-
-
-@dataclass(frozen=True)
-class ForecastClass:
-    """One class: its share of the target, effective images, and accuracy by arm."""
-
-    label: str
-    share: Number
-    ess: Number
-    accuracy: tuple[Number, ...]
-    stderr: tuple[Number, ...]
-
-
-@dataclass(frozen=True)
-class ForecastPanel:
-    """What reweighting is expected to bring, predicted before training (`forecast_gain`).
-
-    Naive and debiased come first. ``choice`` says in which way debiased is learned, and why.
-
-    ``recommendation`` is the verdict with its reason; ``condition`` says what all of it rests on,
-    ``objection`` what check_fit says against that, None if nothing; ``ess_units`` counts what is
-    independent (groups, distinct images), None where images are.
-    """
-
-    verdict: str
-    recommendation: str
-    arms: tuple[ForecastArm, ...]
-    classes: tuple[ForecastClass, ...]
-    choice: str
-    images: int | None
-    ess: Number
-    ess_units: Number
-    design_effect: Number
-    heavy_share: Number  # the smallest share of the images that carries 60% of the weight
-    pareto_k: Number
-    condition: str
-    objection: str | None
-    fit_p_value: Number
-    method: str
-    notes: tuple[str, ...]
-    learner: str
-    asked: tuple[str, ...]  # arms as they were asked for, perhaps "all"
-    learner_reference: str | None  # module:name, where it is not the linear probe
-    asked_way: str | None  # where it is not that of the settings
-    labels: int | None = None  # of images with any number of labels, whose means accuracies are
-
-
 @dataclass(frozen=True, repr=False)
 class Summary:
     """Everything the page shows.
@@ -430,7 +370,7 @@ class Summary:
     unreadable: UnreadablePanel
     copies: tuple[
         tuple[str, str, int | None], ...
-    ]  # (source, source, images that both hold; of one source: its images beyond the first)
+    ]  # (source, other, images of the source with a copy in the other, or another one in itself)
     target: tuple[str, ...]  # what was given and assumed about the target, in sentences
     adjustments: tuple[str, ...]  # calibration, trimming and shrinking, in sentences; empty: none
     provenance: dict[str, Any]  # versions, settings, seed, fingerprints, command, time

@@ -161,7 +161,8 @@ def _link_steps(overlap: Overlap | None) -> list[str]:
     return [
         *steps,
         "Or give the target's distribution of the attributes that the sources differ in "
-        "(Target.margins, Strata): the normalizers are then "
+        '([target] margins and [bias] family = "strata"; in Python Target.margins and Strata): the '
+        "normalizers are then "
         "known, and images in every stratum are enough.",
         "Or widen the biasing functions, if they are narrower than what is known: a source may be "
         "able to select what it happens to lack.",

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from unskew.records import Diagnostics, Ints, Weights
+from unskew.records.content_keys import copies_by_source
 from unskew.report.summary.plain import rounded
 from unskew.report.summary.privacy import (
     hidden_cells,
     private_population,
     private_sentences,
+    shown_size,
     too_small,
     without_counts,
 )
@@ -29,8 +31,8 @@ class Copies:
 
     Attributes
     ----------
-    pairs : (source, source, images that both hold), most first; of one source: its images beyond
-        the first of each content.
+    pairs : (source, other, images of the source with a copy in the other, or in itself), most
+        first.
     by_source : (K,) images of each source that have a copy anywhere; None where that is withheld.
     content : (n,) code of the content of every image that has a copy, −1 for the others.
     """
@@ -46,12 +48,11 @@ def count_copies(weighed: WeightedPool) -> Copies | None:
         return None
     import pandas as pd
 
-    code_n = np.asarray(pd.factorize(weighed.frame["content"])[0], dtype=np.int64)
-    count = np.bincount(code_n[code_n >= 0], minlength=1)
-    copied_n = (code_n >= 0) & (count[code_n] > 1)
-    n_sources = len(weighed.names)
-    by_source = np.bincount(weighed.source_n[copied_n], minlength=n_sources).astype(np.int64)
-    pairs = _pairs(code_n[copied_n], weighed.source_n[copied_n], weighed.names)
+    content = weighed.frame["content"]
+    code_n = np.asarray(pd.factorize(content)[0], dtype=np.int64)
+    copied_n = (content.duplicated(keep=False) & content.notna()).to_numpy()
+    by_source, copied_kk = copies_by_source(content, weighed.source_n, len(weighed.names))
+    pairs = _pairs(copied_kk, weighed.names)
     shown = Copies(tuple(pairs[:_MOST_PAIRS]), by_source, np.where(copied_n, code_n, -1))
     sizes = [*(size for _, _, size in pairs), *by_source.tolist()]
     if not weighed.private or not any(too_small(size) for size in sizes):
@@ -61,29 +62,10 @@ def count_copies(weighed: WeightedPool) -> Copies | None:
     return replace(shown, pairs=hidden, by_source=None)
 
 
-def _pairs(
-    code_m: Ints, source_m: Ints, names: tuple[str, ...]
-) -> list[tuple[str, str, int | None]]:
-    import scipy.sparse as sp
-
-    if not code_m.size:
-        return []
-    content, place_m = np.unique(code_m, return_inverse=True)
-    held = sp.csr_array(
-        (np.ones(code_m.size), (place_m, source_m)), shape=(content.size, len(names))
-    )
-    within = np.asarray(held.sum(axis=0)).ravel()
-    held.data[:] = 1.0
-    distinct = np.asarray(held.sum(axis=0)).ravel()
-    both = sp.coo_array(sp.triu(held.T @ held, k=1))
+def _pairs(copied_kk: Any, names: tuple[str, ...]) -> list[tuple[str, str, int | None]]:
     pairs: list[tuple[str, str, int | None]] = [
-        (names[k], names[other], int(size))
-        for k, other, size in zip(both.row, both.col, both.data, strict=True)
-    ]
-    pairs += [
-        (name, name, int(size))
-        for name, size in zip(names, within - distinct, strict=True)
-        if size > 0
+        (names[k], names[other], int(images))
+        for k, other, images in zip(copied_kk.row, copied_kk.col, copied_kk.data, strict=True)
     ]
     return sorted(pairs, key=lambda pair: (-(pair[2] or 0), pair[0], pair[1]))
 
@@ -112,7 +94,7 @@ def tabulate_splits(
     return tuple(
         replace(row, images=None, groups=None, ess=None, note=note)
         if hide
-        else replace(row, ess=rounded(row.ess, 2), note=note)
+        else replace(row, ess=shown_size(row.ess, private=True), note=note)
         for row, hide, note in zip(rows, hidden, notes, strict=True)
     )
 
@@ -187,8 +169,8 @@ def tabulate_sources(
                 stderr=None if hide else float(diagnostics.stderr[k]),
                 stderr_bootstrap=None if hide else float(diagnostics.stderr_bootstrap[k]),
                 weight_share=None if hide else _coarse(weighed, source.weight_share),
-                ess=None if hide else _coarse(weighed, source.ess),
-                ess_groups=None if hide else _coarse(weighed, source.ess_groups),
+                ess=None if hide else shown_size(source.ess, weighed.private),
+                ess_groups=None if hide else shown_size(source.ess_groups, weighed.private),
                 unreadable=unreadable_k[k],
                 copies=None if hide or copies_k is None else int(copies_k[k]),
             )

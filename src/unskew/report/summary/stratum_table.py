@@ -11,9 +11,8 @@ import numpy as np
 
 from unskew.records import Floats
 from unskew.records.levels import MISSING
-from unskew.report.summary.plain import rounded
-from unskew.report.summary.privacy import SMALLEST_CELL, hidden_cells
-from unskew.report.summary.record import StratumRow
+from unskew.report.summary.privacy import SMALLEST_CELL, hidden_cells, shown_size
+from unskew.report.summary.record import OTHERS_WITHHELD, StratumRow
 from unskew.report.summary.weighted_pool import WeightedPool
 from unskew.target.strata import TargetStrata
 
@@ -161,7 +160,7 @@ def _rows(
     sources_of = _sources(weighed, strata, shown)
     target_c = strata.mass
     if weighed.private:
-        ess_c = np.array([rounded(float(ess), 2) for ess in ess_c])
+        ess_c = np.array([shown_size(float(ess), True) for ess in ess_c])
         target_c, weighted_c = _in_scope_shares(strata, weighted_c)
     rows = []
     for at in shown:
@@ -202,7 +201,7 @@ def _sources(
 ) -> dict[int, tuple[str, ...]]:
     """Return the names of the sources with images in each of the strata ``shown``.
 
-    Where only aggregates are shown, with ten or more.
+    Where only aggregates are shown, those with ten or more, and that others are withheld.
     """
     place_c = np.full(len(strata.strata) + 1, -1)
     place_c[list(shown)] = np.arange(len(shown))
@@ -214,15 +213,18 @@ def _sources(
     else:
         kept, pair_m = None, place_n * n_sources + weighed.source_n
     n_pairs = len(shown) * n_sources
-    if weighed.private:
-        seen_p = weighed.cell_sizes(pair_m, n_pairs, kept) >= SMALLEST_CELL
-    else:
-        seen_p = np.bincount(pair_m, minlength=n_pairs) > 0
+    size_ck = (
+        weighed.cell_sizes(pair_m, n_pairs, kept)
+        if weighed.private
+        else np.bincount(pair_m, minlength=n_pairs)
+    ).reshape(len(shown), n_sources)
     names = {}
-    for at, seen_k in zip(shown, seen_p.reshape(len(shown), n_sources), strict=True):
+    for at, size_k in zip(shown, size_ck, strict=True):
+        seen_k = size_k >= (SMALLEST_CELL if weighed.private else 1)
         own, n_own = np.flatnonzero(seen_k)[:_MOST_NAMES].tolist(), int(seen_k.sum())
         more = [f"and {n_own - _MOST_NAMES} more"] if n_own > _MOST_NAMES else []
-        names[at] = (*(weighed.names[k] for k in own), *more)
+        withheld = [OTHERS_WITHHELD] if ((size_k > 0) & ~seen_k).any() else []
+        names[at] = (*(weighed.names[k] for k in own), *more, *withheld)
     return names
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from unskew.errors import ConfigError, DataError, first_few
 from unskew.records import Diagnostics, Pool, Weights
+from unskew.report.summary.adjustment_words import adjustment_sentences
 from unskew.report.summary.bias_panel import show_bias
 from unskew.report.summary.column_balance import (
     ShownDistribution,
@@ -35,7 +37,7 @@ from unskew.report.summary.source_table import (
     tabulate_unreadable,
 )
 from unskew.report.summary.stratum_table import StratumTable, hidden_names, tabulate_strata
-from unskew.report.summary.verdict_words import adjustment_sentences, give_verdict
+from unskew.report.summary.verdict_words import give_verdict
 from unskew.report.summary.weighted_pool import (
     WeightedPool,
     describe_columns,
@@ -59,6 +61,7 @@ def summarize_run(
     splits: Sequence[SplitRow] | Mapping[str, Weights] = (),
     adjustments: Sequence[Any] = (),
     thumbnails: int = 120,
+    part: str | None = None,
 ) -> Summary:
     """Collect everything a page shows, as plain numbers and texts.
 
@@ -75,6 +78,7 @@ def summarize_run(
     adjustments : results of `calibrate_weights`, `trim_weights` and `shrink_weights` that went into
         the weights, or sentences.
     thumbnails : the most pictures in all galleries together.
+    part : the split that the images are of, where there are others.
 
     Returns
     -------
@@ -112,7 +116,7 @@ def summarize_run(
         title=title,
         privacy=privacy,
         verdict=give_verdict(
-            weighed, balance, outcomes, diagnostics.fit, hidden, diagnostics.advice
+            weighed, balance, outcomes, diagnostics.fit, hidden, diagnostics.advice, copies, part
         ),
         sources=sources,
         strata=table.rows,
@@ -177,7 +181,11 @@ def _overlap(weighed: WeightedPool) -> tuple[Any, str]:
         np.zeros(max(extra, 0), dtype=np.int64),
     )
     hidden_k = np.append(hidden_sources(weighed), np.zeros(max(extra, 0), dtype=np.bool_))
-    return show_overlap(overlap, weighed.n, size_k, hidden_k, weighed.private)
+    panel, note = show_overlap(overlap, weighed.n, size_k, hidden_k, weighed.private)
+    # Where masses of strata give the normalizers, the smallest ω is a ratio of shares, no limit.
+    if weighed.fitted is not None and weighed.fitted.normalizers_known:
+        panel = replace(panel, epsilon=None)
+    return panel, note
 
 
 def _limited(

@@ -1,13 +1,12 @@
-"""The verdict with its reasons and next steps, and how the weights were adjusted."""
+"""The verdict with its reasons and next steps."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from unskew.errors import ConfigError, first_few
 from unskew.records import Overlap, Weights
 from unskew.records.holm import OBJECTION, holm
 from unskew.records.target import TARGET_OF_NUMBERS, THE_TARGET
@@ -20,82 +19,16 @@ from unskew.report.summary.privacy import (
     private_population,
     private_sentences,
     share_text,
-    too_small,
-    without_counts,
+    shown_size,
 )
 from unskew.report.summary.record import BalanceRow, OutcomePanel, VerdictPanel
-from unskew.report.summary.weighted_pool import WeightedPool
-
-
-def adjustment_sentences(adjustments: Sequence[Any], private: bool) -> tuple[str, ...]:
-    """Describe what `calibrate_weights`, `trim_weights` and `shrink_weights` did.
-
-    One sentence for each; texts are kept as they are. The records are known by their fields,
-    because a report imports no other stage.
-    """
-    return tuple(_sentence(adjustment, private) for adjustment in adjustments)
-
-
-def _sentence(adjustment: Any, private: bool) -> str:
-    if isinstance(adjustment, str):
-        return without_counts(adjustment) if private else adjustment
-    if hasattr(adjustment, "n_trimmed"):
-        return _trimmed(adjustment, private)
-    if hasattr(adjustment, "kl"):
-        return _calibrated(adjustment, private)
-    if hasattr(adjustment, "kept"):
-        return _shrunk(adjustment)
-    raise ConfigError(
-        "adjustments are results of calibrate_weights, trim_weights and shrink_weights, or "
-        f"sentences; got {type(adjustment).__name__}.",
-        option="adjustments",
-        value=type(adjustment).__name__,
-    )
-
-
-def _trimmed(adjustment: Any, private: bool) -> str:
-    hide = private and too_small(adjustment.n_trimmed)
-    trimmed = "some" if hide else count_text(adjustment.n_trimmed)
-    moved = "" if hide else f", which moved {share_text(adjustment.moved)} of the weight to others"
-    return (
-        f"Trimmed: weights are capped at {adjustment.at:.3g} times the mean ({trimmed} images at "
-        f"the cap){moved}. {_sizes(adjustment)} Trimming trades variance for bias: the weighted "
-        "pool no longer follows the target exactly."
-    )
-
-
-def _calibrated(adjustment: Any, private: bool) -> str:
-    known = " and ".join(map(str, [*adjustment.margins, *adjustment.means]))
-    ratio = (
-        ""
-        if private
-        else f"; the image that gained most has {adjustment.largest_ratio:.3g} times its weight"
-    )
-    return (
-        f"Calibrated: the weights were moved as little as possible so that {known} are as known in "
-        f"the target (Kullback–Leibler divergence {adjustment.kl:.3g}{ratio}). "
-        f"{_sizes(adjustment)}"
-    )
-
-
-def _shrunk(adjustment: Any) -> str:
-    kept = first_few([f"{name} {share_text(share)}" for name, share in adjustment.kept.items()])
-    return (
-        "Shrunk: the weights move the means away from the plain pool only as far as the data are "
-        f"sure of ({kept}). {_sizes(adjustment)} Shrinking trades variance for bias: these means "
-        "may be nearer to the pool than the target's are."
-    )
-
-
-def _sizes(adjustment: Any) -> str:
-    return (
-        f"Effective sample size {count_text(adjustment.ess_before)} before and "
-        f"{count_text(adjustment.ess_after)} after."
-    )
-
+from unskew.report.summary.source_table import Copies
+from unskew.report.summary.weighted_pool import WeightedPool, fitted_columns
 
 # Standardised difference from the target above which a column counts as not balanced (Austin 2009).
 _UNBALANCED = 0.1
+# Share of images with an exact copy from which the verdict mentions them.
+_MANY_COPIES = 0.05
 _COVERED = "the part of the target that has images"
 
 
@@ -120,17 +53,24 @@ def give_verdict(
     fit: Any,
     hidden: Sequence[str],
     advice: Sequence[str] = (),
+    copies: Copies | None = None,
+    part: str | None = None,
 ) -> VerdictPanel:
     """Give the level ("ok" or "weak"), with every reason and what to do next.
 
-    ``advice``: what to collect; its numbers are of images that do not exist yet.
+    ``advice``: what to collect; its numbers are of images that do not exist yet. ``part``: the
+    split that the images are of.
     """
     reasons = _Reasons()
+    _judge_separation(reasons, weighed)
+    _name_reference(reasons, weighed)
     _judge_overlap(reasons, weighed.weights.overlap, weighed.private)
     _judge_solution(reasons, weighed.weights)
     _judge_tests(reasons, fit, outcomes, weighed)
     _judge_coverage(reasons, weighed)
     _judge_balance(reasons, balance, _aim(weighed))
+    _name_unread(reasons, outcomes, weighed)
+    _count_copied(reasons, copies, weighed)
     _count_left_out(reasons, weighed)
     sentences, steps = reasons.sentences, list(reasons.next_steps)
     if not reasons.weak:
@@ -148,27 +88,148 @@ def give_verdict(
         advice = [sentence for sentence in advice if not any(name in sentence for name in hidden)]
     return VerdictPanel(
         level="weak" if reasons.weak else "ok",
-        headline=_headline(weighed, weak=reasons.weak),
+        headline=_headline(weighed, part, weak=reasons.weak),
         sentences=private_sentences(sentences, hidden) if weighed.private else tuple(sentences),
         next_steps=(*steps[:-1], *advice, *steps[-1:]),
         population=_population(weighed),
-        figures=_figures(weighed),
+        figures=_figures(weighed, part),
+        part=part,
     )
 
 
-def _headline(weighed: WeightedPool, *, weak: bool) -> str:
-    diagnosis = weighed.weights.diagnosis
-    images, worth = count_text(diagnosis.images), _worth(weighed, diagnosis.ess)
+def mark_placeholder(verdict: VerdictPanel, guess: str) -> VerdictPanel:
+    """Say first that nobody has confirmed the target; ``guess`` is what it says, in sentences."""
+    if verdict.level == "no":
+        headline = f"The target is a placeholder. {verdict.headline}"
+    else:
+        headline = (
+            "The target is a placeholder. If it were true: "
+            f"{verdict.headline[:1].lower()}{verdict.headline[1:]}"
+        )
+    reason = (
+        f"Nobody has confirmed the target; `unskew init` guessed it. {guess} Weights, error bars "
+        "and forecasts are about this guess, not about your population."
+    )
+    step = (
+        "Write what you know of the population into [target] of the configuration, and remove the "
+        "line `guessed = true`; remove it, too, if the guess is right."
+    )
+    return replace(
+        verdict,
+        headline=headline,
+        sentences=(reason, *verdict.sentences),
+        next_steps=(step, *verdict.next_steps),
+        placeholder=True,
+    )
+
+
+def _headline(weighed: WeightedPool, part: str | None, *, weak: bool) -> str:
+    worth = _worth(weighed)
+    images = f"the {count_text(weighed.weights.diagnosis.images)} images{_of_part(part)}"
+    if weighed.counts_copies:
+        images += f", {count_text(weighed.weights.diagnosis.groups)} of them different,"
+    if _groups_apart(weighed):
+        return (
+            f"{_attribute(weighed)} and source cannot be told apart: {images} are worth {worth} at "
+            "most, and what else differs between the sources is not corrected."
+        )
     sources = "These sources" if len(weighed.names) > 1 else "This source"
     if weak:
-        return (
-            f"{sources} can be debiased, but with care: the {images} images are worth {worth} at "
-            "most."
-        )
+        return f"{sources} can be debiased, but with care: {images} are worth {worth} at most."
     return (
-        f"{sources} can be debiased: the {images} images are worth {worth} drawn from "
-        f"{_drawn_from(weighed)}."
+        f"{sources} can be debiased: {images} are worth {worth} drawn from {_drawn_from(weighed)}."
     )
+
+
+def _of_part(part: str | None) -> str:
+    return "" if part is None else f" of the split {part}"
+
+
+def _groups_apart(weighed: WeightedPool) -> tuple[tuple[str, ...], ...]:
+    """Return groups of sources without a stratum in common; empty where there is only one.
+
+    Only where the target's masses of the strata give the normalizers: other models need links.
+    """
+    fitted, components = weighed.fitted, weighed.weights.overlap.components
+    return components if fitted is not None and weighed.strata and len(components) > 1 else ()
+
+
+def _attribute(weighed: WeightedPool) -> str:
+    assert weighed.strata is not None
+    by = weighed.strata.by
+    return "Class" if tuple(by) == ("label",) else f"{' × '.join(by)}"
+
+
+def _judge_separation(reasons: _Reasons, weighed: WeightedPool) -> None:
+    """Say where nothing tells what a source does from what its strata are."""
+    only = {} if weighed.strata is None else weighed.fitted.strata.only
+    if not only or len(weighed.names) < 2:
+        return
+    assert weighed.strata is not None
+    mass = dict(zip(weighed.strata.names, weighed.strata.mass.tolist(), strict=True))
+    share = share_text(sum(mass.get(name, 0.0) for name in only))
+    # A share could tell which of the strata that are withheld it is.
+    of_target = "" if weighed.private else f", {share} of the target,"
+    collect = f"Collect images of {listed(list(only))} from a second source."
+    if groups := _groups_apart(weighed):
+        what = _attribute(weighed)
+        sides = "; ".join(listed(list(group)) for group in groups[:4])
+        reasons.add(
+            f"{what} and source cannot be told apart: no {what.lower()} has images of two of "
+            f"these: {sides}{'; …' if len(groups) > 4 else ''}. A model may learn what tells the "
+            "sources apart in its place; weights correct the shares only.",
+            collect,
+        )
+    else:
+        reasons.add(
+            f"{len(only)} of {len(weighed.strata.strata)} strata{of_target} have images of one "
+            "source only: there, stratum and source cannot be told apart.",
+            collect,
+            weak=False,
+        )
+
+
+def _name_reference(reasons: _Reasons, weighed: WeightedPool) -> None:
+    target = weighed.target
+    if target is not None and target.kind == "source" and len(weighed.names) > 1:
+        reasons.add(
+            f"{target.reference} is taken as unbiased: the other sources are weighted to resemble "
+            "it. No data can show whether it is.",
+            weak=False,
+        )
+
+
+def _name_unread(
+    reasons: _Reasons, outcomes: Sequence[OutcomePanel], weighed: WeightedPool
+) -> None:
+    """Name columns in which sources differ after weighting, though the model reads others."""
+    read = set(fitted_columns(weighed))
+    names = [
+        name
+        for row in outcomes
+        if row.verdict == "disagree" and not row.is_named
+        if (name := row.outcome.removeprefix("mean of ")) not in read
+    ]
+    if names:
+        reasons.add(
+            f"After weighting the sources still differ in {listed(names)}, which the bias model "
+            "does not read: see “Outcomes”.",
+            weak=False,
+        )
+
+
+def _count_copied(reasons: _Reasons, copies: Copies | None, weighed: WeightedPool) -> None:
+    if copies is None or copies.by_source is None:
+        return
+    count = int(copies.by_source.sum())
+    if count >= _MANY_COPIES * weighed.n:
+        reasons.add(
+            f"{share_text(count / weighed.n)} of the images ({count_text(count)}) have an exact "
+            "copy. Errors count copies of one image once; across sources they make databases look "
+            "more alike than they are.",
+            "Find out why images are there twice (see “Copies”), and remove what should not be.",
+            weak=False,
+        )
 
 
 def _judge_overlap(reasons: _Reasons, overlap: Overlap, private: bool) -> None:
@@ -233,7 +294,7 @@ def _judge_tests(
             f"The bias model does not describe the sources (p = {p_value['fit']:.2g}): {worst} of "
             f"{source} is off most.",
             f"Try a bias model that is freer in {worst} (a Product with it, Tilt of degree 2, "
-            "Propensity); unskew.choose_bias compares them.",
+            "Propensity); unskew choose, in Python choose_bias, compares them.",
         )
     if p_value.get("resemblance", 1.0) < OBJECTION:
         assert resemblance is not None
@@ -277,14 +338,6 @@ def _judge_coverage(reasons: _Reasons, weighed: WeightedPool) -> None:
             "cover them.",
             f"Collect images of {listed(names)}, or state in every use of the result that they are "
             "missing.",
-            weak=False,
-        )
-    only = weighed.fitted.strata.only
-    if only and len(weighed.names) > 1:
-        reasons.add(
-            f"{len(only)} of {len(strata.strata)} strata have images of one source only: there, "
-            "stratum and source cannot be told apart.",
-            f"Collect images of {listed(list(only))} from a second source.",
             weak=False,
         )
 
@@ -341,21 +394,21 @@ def _judge_balance(reasons: _Reasons, balance: Sequence[BalanceRow], aim: str) -
         )
 
 
-def _figures(weighed: WeightedPool) -> tuple[tuple[str, str], ...]:
-    diagnosis = weighed.weights.diagnosis
+def _figures(weighed: WeightedPool, part: str | None) -> tuple[tuple[str, str], ...]:
+    diagnosis, private = weighed.weights.diagnosis, weighed.private
     figures = [
-        ("Images", count_text(diagnosis.images)),
+        ("Images", count_text(diagnosis.images) + _of_part(part)),
         ("Sources", count_text(len(weighed.names))),
         (
             "Effective sample size",
-            f"{_worth(weighed, diagnosis.ess)} of {count_text(diagnosis.images)} images",
+            f"{_size(diagnosis.ess, private)} of {count_text(diagnosis.images)} images",
         ),
     ]
     if diagnosis.groups is not None:
         figures.append(
             (
-                "Effective groups",
-                f"{_worth(weighed, diagnosis.ess_groups)} of {count_text(diagnosis.groups)}",
+                "Effective different images" if weighed.counts_copies else "Effective groups",
+                f"{_size(diagnosis.ess_groups, private)} of {count_text(diagnosis.groups)}",
             )
         )
     if not weighed.private:
@@ -363,7 +416,11 @@ def _figures(weighed: WeightedPool) -> tuple[tuple[str, str], ...]:
     return tuple(figures)
 
 
-def _worth(weighed: WeightedPool, ess: float | None) -> str:
-    return (
-        count_text(float(f"{ess:.2g}")) if weighed.private and ess is not None else count_text(ess)
-    )
+def _worth(weighed: WeightedPool) -> str:
+    """Return how many images the pool is worth: copies of one count once."""
+    diagnosis = weighed.weights.diagnosis
+    return _size(diagnosis.ess_groups if weighed.counts_copies else diagnosis.ess, weighed.private)
+
+
+def _size(ess: float | None, private: bool) -> str:
+    return count_text(shown_size(ess, private))

@@ -84,6 +84,11 @@ class WeightedPool:
         return np.asarray(pd.factorize(self.frame["group"])[0], dtype=np.int64)
 
     @property
+    def counts_copies(self) -> bool:
+        """Tell whether different images are what is independent: there are copies, no groups."""
+        return self.weights.diagnosis.groups is not None and self.group_n is None
+
+    @property
     def fitted(self) -> Any:
         """Return the `FittedBias` behind the weights; None where ω was given as numbers."""
         return None if self.weights.estimation is None else self.weights.estimation.fitted

@@ -12,7 +12,12 @@ from unskew.records import Floats, Ints, Overlap
 from unskew.report.summary.column_balance import ShownDistribution
 from unskew.report.summary.columns import bin_codes, round_edges
 from unskew.report.summary.plain import rounded
-from unskew.report.summary.privacy import SMALLEST_CELL, hidden_cells, overlap_message
+from unskew.report.summary.privacy import (
+    SMALLEST_CELL,
+    hidden_cells,
+    overlap_message,
+    shown_size,
+)
 from unskew.report.summary.record import Histogram, Number, OverlapPanel, Spread, WeightsPanel
 from unskew.report.summary.source_table import hidden_sources
 from unskew.report.summary.stratum_table import StratumTable
@@ -150,8 +155,8 @@ def show_weights(
     return WeightsPanel(
         images=diagnosis.images,
         groups=diagnosis.groups,
-        ess=rounded(diagnosis.ess, digits),
-        ess_groups=rounded(diagnosis.ess_groups, digits),
+        ess=shown_size(rounded(diagnosis.ess), private),
+        ess_groups=shown_size(rounded(diagnosis.ess_groups), private),
         design_effect=rounded(diagnosis.design_effect, digits),
         pareto_k=rounded(diagnosis.pareto_k, digits),
         pareto_k_threshold=diagnosis.pareto_k_threshold,
@@ -165,6 +170,7 @@ def show_weights(
         concentration=_concentration(sorted_n, private),
         by_source=_by_source(weighed),
         by_label=() if label is None else _by_label(weighed, label),
+        unit="different images" if weighed.counts_copies else "groups",
     )
 
 

@@ -1,0 +1,48 @@
+"""`unskew compare`: two runs side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from unskew.cli.error_messages import print_json, remarks
+from unskew.cli.options import AsJson, Overwrite, Quiet, Results, UseAnyway
+
+
+def compare_results(
+    first: Results,
+    second: Results,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path(
+        "compare.html"
+    ),
+    overwrite: Overwrite = False,
+    force: UseAnyway = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Compare two runs on one page: verdict, settings that changed, weights, balance, forecast."""
+    from unskew.cli import terminal
+    from unskew.runs.comparison import compare_runs, write_comparison
+
+    with remarks(quiet):
+        comparison = compare_runs(first, second, force=force)
+        if as_json:
+            print_json(comparison.to_dict())
+            return
+        write_comparison(comparison, output, overwrite)
+    if quiet:
+        return
+    console = terminal.open_console()
+    for letter, summary in zip("AB", comparison.summaries, strict=True):
+        terminal.print_paragraph(console, f"{letter}: {terminal.visible(summary.verdict.headline)}")
+    for key, a, b in comparison.settings[:20]:
+        values = (terminal.visible(value or "(not set)")[:60] for value in (a, b))
+        terminal.print_paragraph(console, f"{terminal.visible(key)}: {' → '.join(values)}")
+    weights = comparison.weights
+    if weights is not None and weights.distance is not None:
+        terminal.print_paragraph(
+            console, f"{weights.distance:.1%} of the weight moves from some images to others."
+        )
+    terminal.print_paragraph(console, f"The page: {terminal.visible(output)}")

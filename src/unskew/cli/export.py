@@ -1,0 +1,112 @@
+"""`unskew export`: weights in the formats of other tools."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from unskew.cli.error_messages import print_json, remarks
+from unskew.cli.options import (
+    AsJson,
+    Data,
+    MostCells,
+    OneTarget,
+    Overwrite,
+    Quiet,
+    Results,
+    UseAnyway,
+    shows_progress,
+)
+from unskew.errors import ConfigError
+
+if TYPE_CHECKING:
+    from unskew.runs.export_tables import Export
+
+_STANDARD_OUTPUT = Path("-")
+
+
+class Format(StrEnum):
+    """What `unskew export` writes."""
+
+    csv = "csv"
+    jsonl = "jsonl"
+    class_weights = "class-weights"
+    hf = "hf"
+    webdataset = "webdataset"
+    mixture = "mixture"
+
+
+# One file each, which may go to standard output.
+_ONE_FILE = (Format.csv, Format.jsonl, Format.class_weights)
+
+
+def export_results(
+    results: Results,
+    to: Annotated[Format, typer.Option("--to", help="The format.")],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="File or folder to write, - for standard output; default: next to the weights.",
+        ),
+    ] = None,
+    cells: MostCells = None,
+    data: Data = None,
+    target: OneTarget = None,
+    overwrite: Overwrite = False,
+    force: UseAnyway = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Export weights: tables, class weights, image datasets, or the shares of a mixture."""
+    from unskew.cli import terminal
+    from unskew.runs.export_tables import export_run
+
+    def write(path: Path | None, *, replace: bool = overwrite) -> Export:
+        return export_run(
+            results,
+            to.value,
+            path,
+            overwrite=replace,
+            target=target,
+            force=force,
+            data=data,
+            cells=cells,
+            progress=shows_progress(quiet, as_json),
+        )
+
+    with remarks(quiet):
+        if output == _STANDARD_OUTPUT:
+            _check_printable(to, as_json)
+            with tempfile.TemporaryDirectory(prefix="unskew-") as folder:
+                written = write(Path(folder, f"weights.{to.value}"))
+                with written.path.open("rb") as content:
+                    sys.stdout.flush()
+                    shutil.copyfileobj(content, sys.stdout.buffer)
+            return
+        written = write(output)
+    if as_json:
+        print_json(
+            {"path": str(written.path), "images": written.images, "notes": list(written.notes)}
+        )
+    elif not quiet:
+        terminal.print_export(terminal.open_console(), written)
+
+
+def _check_printable(to: Format, as_json: bool) -> None:
+    if to not in _ONE_FILE:
+        raise ConfigError(
+            f"{to.value} is a folder; -o - prints {', '.join(_ONE_FILE)}.",
+            option="--output",
+            value="-",
+            allowed=[str(one) for one in _ONE_FILE],
+        )
+    if as_json:
+        raise ConfigError("-o - prints the weights; --json has no place then.", option="--json")

@@ -1,0 +1,33 @@
+"""Commands whose arguments are addresses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import unskew
+from unskew.cli.app import run_command
+from unskew.files.addresses import local_folder, read_address
+
+
+def test_a_run_from_address_to_address(
+    bucket: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = tmp_path / "run.toml"
+    config.write_text(
+        f'[sources]\nmanifest = "{bucket}/table.csv"\nimages = false\n'
+        "[target]\nmargins.label = { x = 0.3, y = 0.7 }\n"
+        '[bias]\nfamily = "strata"\nby = ["label"]\n'
+    )
+    assert run_command(["weigh", str(config), "-o", f"{bucket}/out", "-q"]) == 0
+    with local_folder(f"{bucket}/out") as folder:
+        names = {file.name for file in folder.iterdir()}
+        table = unskew.read_weights_table(folder / "weights.parquet")
+    assert {"files.json", "weights.parquet", "report.html"} <= names
+    assert table.groupby("label")["weight"].sum()["x"] == pytest.approx(0.3)
+    assert run_command(["weigh", str(config), "-o", f"{bucket}/out", "-q"]) == 2
+    assert run_command(["export", f"{bucket}/out", "--to", "csv", "-o", f"{bucket}/w.csv"]) == 0
+    assert read_address(f"{bucket}/w.csv", 10**6).count(b"\n") == 21
+    assert run_command(["describe", f"{bucket}/table.csv"]) == 2
+    assert "sources.manifest" in capsys.readouterr().err
