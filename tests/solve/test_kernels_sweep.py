@@ -1,4 +1,4 @@
-"""The compiled sweeps over the rows of ω, on part of the rows, against NumPy."""
+"""The sweeps over the rows of ω, compiled and plain, on part of the rows, against NumPy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import pytest
 import scipy.sparse as sp
 
 from problems import random_problem
-from unskew.solve import kernels_sweep
+from unskew.solve import kernels_sweep, plain_sweep
+
+TWINS = pytest.mark.parametrize("loops", [kernels_sweep, plain_sweep])
 
 START, STOP = 30, 690  # two full tiles and a part
 
@@ -35,17 +37,18 @@ class Sums:
         assert found == pytest.approx((self.value, self.row.min(), self.row.max()), rel=1e-11)
 
 
+@TWINS
 @pytest.mark.parametrize("n_sources", [1, 4, 6])
 @pytest.mark.parametrize("counted", [False, True])
 @pytest.mark.parametrize("by_source", [False, True])
 @pytest.mark.parametrize("scale", [1.0, 1e-60, 1e60])
-def test_few_sources(n_sources: int, counted: bool, by_source: bool, scale: float) -> None:
+def test_few_sources(loops, n_sources: int, counted: bool, by_source: bool, scale: float) -> None:
     sums = Sums(n_sources, counted, scale)
     square = (n_sources, n_sources)
     flow, cross = np.ones(square), np.ones(square)
     inverse = np.ones(0 if counted else n_sources + 1)
     sums.check(
-        kernels_sweep.sweep_few(
+        loops.sweep_few(
             sums.omega,
             sums.source,
             sums.count,
@@ -73,11 +76,12 @@ def test_few_sources(n_sources: int, counted: bool, by_source: bool, scale: floa
         np.testing.assert_allclose(inverse, expected, rtol=1e-9)
 
 
-def test_a_tile_of_one_source_is_added_at_once() -> None:
+@TWINS
+def test_a_tile_of_one_source_is_added_at_once(loops) -> None:
     sums = Sums(3, counted=False)
     source = np.full(700, 2, dtype=np.int32)
     flow, none = np.zeros((3, 3)), np.empty((0, 0))
-    kernels_sweep.sweep_few(
+    loops.sweep_few(
         sums.omega, source, sums.count, sums.a, flow, none, np.empty(0), False, True, START, STOP
     )
     np.testing.assert_allclose(flow[2], sums.q.sum(axis=0), rtol=1e-12)
@@ -132,38 +136,3 @@ def test_sparse_rows(counted: bool, with_cross: bool, scale: float) -> None:
     np.testing.assert_allclose(flow.reshape(6, 6), sums.flow, rtol=1e-11)
     expected = np.tril(sums.cross, -1) if with_cross else np.zeros((6, 6))
     np.testing.assert_allclose(cross.reshape(6, 6), expected, rtol=1e-11)
-
-
-def test_row_sums_fill_their_rows_only() -> None:
-    sums = Sums(5, counted=False)
-    sum_n = np.zeros(700)
-    kernels_sweep.row_sums(sums.omega, sums.a, sum_n, START, STOP)
-    np.testing.assert_allclose(sum_n[START:STOP], sums.row, rtol=1e-14)
-    assert not sum_n[:START].any()
-    assert not sum_n[STOP:].any()
-
-
-def test_a_band_is_expanded_to_its_places() -> None:
-    n_sources, band = 8, 2
-    near = np.abs(np.subtract.outer(range(n_sources), range(n_sources))) <= band
-    full = near * np.random.default_rng(0).uniform(size=near.shape)
-    stride, shift = 2 * band, band
-    flat = np.zeros(n_sources * (2 * band + 1))
-    for k, j in np.argwhere(near):
-        flat[k * stride + shift + j] = full[k, j]
-    out = np.zeros_like(full)
-    kernels_sweep.expand_band(flat, stride, shift, band, out)
-    np.testing.assert_array_equal(out, full)
-
-
-@pytest.mark.parametrize("band", [2, 6])
-def test_the_factors_are_multiplied_in_and_the_products_mirrored(band: int) -> None:
-    rng = np.random.default_rng(band)
-    near = np.abs(np.subtract.outer(range(6), range(6))) <= band
-    a, flow = rng.uniform(1, 2, 6), near * rng.uniform(size=(6, 6))
-    lower = np.tril(near * rng.uniform(size=(6, 6)))
-    flows, cross = flow.copy(), lower.copy()
-    kernels_sweep.finish_sums(flows, cross, a, band)
-    strict = np.tril(lower, -1) * np.outer(a, a)
-    np.testing.assert_allclose(flows, flow * a, rtol=1e-15)
-    np.testing.assert_allclose(cross, strict + strict.T, rtol=1e-14)

@@ -203,9 +203,15 @@ def remarks(quiet: bool) -> Iterator[None]:
 
     logger, handler = logging.getLogger("unskew"), Remarks(logging.WARNING)
     logger.addHandler(handler)
+    # That loops are compiled, which takes seconds, is no warning, but told as it begins.
+    compiling, teller = logging.getLogger("unskew.engine.compilation"), Remarks(logging.INFO)
+    compiling.setLevel(logging.INFO)
+    compiling.addHandler(teller)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = show
             yield
     finally:
         logger.removeHandler(handler)
+        compiling.removeHandler(teller)
+        compiling.setLevel(logging.NOTSET)

@@ -69,15 +69,16 @@ def export_results(
     from unskew.cli import terminal
     from unskew.runs.export_tables import export_run
 
-    def write(path: Path | None, *, replace: bool = overwrite) -> Export:
+    def write(path: Path | None, paths_from: Path | None = None) -> Export:
         return export_run(
             results,
             to.value,
             path,
-            overwrite=replace,
+            overwrite=overwrite,
             target=target,
             force=force,
             data=data,
+            paths_from=paths_from,
             cells=cells,
             progress=shows_progress(quiet, as_json),
         )
@@ -86,7 +87,7 @@ def export_results(
         if output == _STANDARD_OUTPUT:
             _check_printable(to, as_json)
             with tempfile.TemporaryDirectory(prefix="unskew-") as folder:
-                written = write(Path(folder, f"weights.{to.value}"))
+                written = write(Path(folder, f"weights.{to.value}"), Path.cwd())
                 with written.path.open("rb") as content:
                     sys.stdout.flush()
                     shutil.copyfileobj(content, sys.stdout.buffer)

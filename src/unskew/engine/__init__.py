@@ -16,10 +16,10 @@ memory.
 - ``block_engines``: engines: where blocks are computed. `Engine.map_blocks` is the whole contract.
 - ``blocks``: `FileBlock`: a reference to rows of a Parquet file that never travels with its data;
   its reader.
+- ``compilation``: when loops are compiled, how, and where the machine code is kept.
 - ``dask_engine``: blocks computed by Dask: an existing scheduler's address or `Client`, or a local
   cluster.
 - ``frames``: tables and columns of other packages, read as pandas reads them.
-- ``numba_import``: Numba without the settings of the working directory.
 - ``parent_watch``: processes that end when the one that started them does.
 - ``patterns``: regular expressions of the user, stopped where one would search for ever.
 - ``progress``: one progress bar: count, rate and time left.

@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from unskew.engine.compilation import compiled
 from unskew.records import Floats, Ints
-from unskew.solve.kernels_compiler import compiled
 
 
 @compiled

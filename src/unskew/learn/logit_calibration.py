@@ -260,9 +260,12 @@ def held_out_losses(logit_nm: npt.NDArray[np.floating], label_n: Ints, weight_n:
     loss of a class that is never predicted is bounded.
     """
     scale = fit_logit_calibration(logit_nm, label_n, weight_n, biases=False).scale
-    moved_nm = scale * logit_nm
-    own_n = moved_nm[np.arange(label_n.size), label_n]
-    loss_n = np.logaddexp.reduce(moved_nm, axis=1) - own_n
+    return _losses(scale * logit_nm, label_n)
+
+
+def _losses(logit_nm: npt.NDArray[np.floating], label_n: Ints) -> Floats:
+    """Compute the (n,) log losses, bounded."""
+    loss_n = np.logaddexp.reduce(logit_nm, axis=1) - logit_nm[np.arange(label_n.size), label_n]
     return np.asarray(np.minimum(loss_n, _MOST_LOSS), dtype=np.float64)
 
 
@@ -276,25 +279,27 @@ def choose_calibration(
 ) -> tuple[LogitCalibration, Estimate]:
     """Fit a temperature, with class biases and a slope if they help; return also their gain.
 
-    They help if the weighted accuracy on images of other folds than those they were fitted on is
-    higher by more than one standard error of the paired difference, clustered by unit. A
-    temperature alone changes no prediction, nor does the spread (`fit_spread`), which three classes
-    or more get last.
+    They help if, on images of other folds than those they were fitted on, the weighted accuracy is
+    higher by more than one standard error of the paired difference, clustered by unit; or if it is
+    higher at all, and the log loss lower by more than two: that sees more, because every image of a
+    rare class moves it. A temperature alone changes no prediction, nor does the spread
+    (`fit_spread`), which three classes or more get last.
     """
     unit_n = (
         np.arange(label_n.size) if unit_n is None else np.unique(unit_n, return_inverse=True)[1]
     )
     fold_n = deal_folds(unit_n, label_n, min(_FOLDS, int(unit_n.max()) + 1), seed)
-    moved_nm = np.empty(logit_nm.shape)
+    moved_nm, plain_nm = np.empty(logit_nm.shape), np.empty(logit_nm.shape)
     for fold in range(int(fold_n.max()) + 1):
         rest, part = np.flatnonzero(fold_n != fold), np.flatnonzero(fold_n == fold)
-        fitted = fit_logit_calibration(
-            logit_nm[rest], label_n[rest], weight_n[rest], unit_n[rest], slope=True
-        )
-        moved_nm[part] = fitted.apply(logit_nm[part])
-    hits = [(z_nm.argmax(axis=1) == label_n).astype(np.float64) for z_nm in (moved_nm, logit_nm)]
-    gain = plain_mean(weight_n / weight_n.sum(), hits[0] - hits[1], unit_n)
-    helps = gain.value > gain.stderr
+        images = logit_nm[rest], label_n[rest], weight_n[rest], unit_n[rest]
+        moved_nm[part] = fit_logit_calibration(*images, slope=True).apply(logit_nm[part])
+        plain_nm[part] = fit_logit_calibration(*images, biases=False).apply(logit_nm[part])
+    share_n = weight_n / weight_n.sum()
+    hit_n, plain_n = ((z_nm.argmax(axis=1) == label_n) * 1.0 for z_nm in (moved_nm, plain_nm))
+    gain = plain_mean(share_n, hit_n - plain_n, unit_n)
+    less = plain_mean(share_n, _losses(plain_nm, label_n) - _losses(moved_nm, label_n), unit_n)
+    helps = gain.value > gain.stderr or (gain.value > 0 and less.value > 2 * less.stderr)
     fitted = fit_logit_calibration(logit_nm, label_n, weight_n, unit_n, biases=helps, slope=helps)
     if logit_nm.shape[1] > 2:
         held_nm = moved_nm if helps else fitted.apply(logit_nm)

@@ -6,13 +6,12 @@ batch cannot change a sum.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from unskew.engine.numba_import import import_njit
+from unskew.engine.compilation import compile_loop
 from unskew.records.arrays import Floats, Ints
 from unskew.represent.base import Pixels
 
@@ -58,14 +57,7 @@ def laplacian_sums(images: Pixels) -> list[tuple[int, int]]:
 _RECIPROCAL = np.concatenate([[0.0], 1.0 / np.arange(1, 6 * 255 + 1)])
 
 
-@cache
-def _compiled(function: Callable[..., None]) -> Callable[..., None]:
-    njit = import_njit()
-    try:
-        compiled: Callable[..., None] = njit(nogil=True, cache=True)(function)
-    except RuntimeError:  # there is no folder where numba could keep it
-        compiled = njit(nogil=True)(function)
-    return compiled
+_compiled = cache(compile_loop)
 
 
 def _hsv_sums(flat: Any, at: Any, reciprocal: Any, total: Any) -> None:

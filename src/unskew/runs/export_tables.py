@@ -297,11 +297,13 @@ def export_run(
     target: str | None = None,
     force: bool = False,
     data: str | PathLike[str] | None = None,
+    paths_from: str | PathLike[str] | None = None,
     **options: Any,
 ) -> Export:
     """Export the weights in the output folder of a run; by default into the same folder.
 
-    Paths of images start at the folder that is written, or that the file is in.
+    Paths of images start at ``paths_from``; by default at the folder that is written, or that the
+    file is in.
 
     ``force``: also if its files are not those that the run wrote. ``target`` is the name of one of
     several targets; None: the main one. ``read_pool`` gives the images for formats
@@ -322,7 +324,7 @@ def export_run(
     if to in NEEDS_IMAGES:
         pool = _read_pool(Path(folder), data) if read_pool is None else read_pool()
     else:
-        start = output if to in _FOLDERS else output.parent
+        start = Path(paths_from or (output if to in _FOLDERS else output.parent))
         table = _with_paths_from(start, table, _data_folder(Path(folder), data))
     if to == "mixture" and weights.name == WEIGHTS:
         # What the page says is about the main target.

@@ -5,10 +5,7 @@
   Newton's method.
 - ``inspection``: one pass over ω before anything else: which entries are usable, which positive,
   how large.
-- ``kernels_compiler``: how loops are compiled: without the GIL, cached on disk, sums reordered so
-  that they vectorise.
-- ``kernels_graph``: compiled loops over the graph of sources: weakest links, Laplacian systems,
-  balanced flows.
+- ``kernels_graph``: compiled loops over the graph of sources: Laplacian systems, balanced flows.
 - ``kernels_inspect``: compiled loops that look at ω before it is solved.
 - ``kernels_logistic``: the compiled loop over images behind log-linear biasing functions.
   Importing this loads Numba.
@@ -28,6 +25,10 @@
 - ``options``: the options of a solve: names, defaults, meaning and limits, for every function
   that solves.
 - ``overlap``: whether the normalizers are identifiable, and how well.
+- ``plain_graph``: loops over the graph of sources in plain NumPy: Laplacian systems, balanced
+  flows.
+- ``plain_inspect``: loops that look at ω before it is solved, in plain NumPy.
+- ``plain_sweep``: the loop over the rows of ω in plain NumPy.
 - ``prepared_rows``: what a user passed as ω and source, read, checked, collapsed, and its overlap
   judged.
 - ``profile_likelihood``: score and information of the profile likelihood −Σ_i log q_{i,s_i}(u,

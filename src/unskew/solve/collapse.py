@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from unskew.engine.row_blocks import ArrayReader, RowBlock, SparseReader, plain_csr
 from unskew.records import Codes, Floats, Ints
 from unskew.solve.omega_rows import Rows
+from unskew.solve.plain_inspect import inspect_loops
 
 _TRIAL_ROWS = 512
 # Collapsing pays if it leaves at most one row in eight; a trial with more than half distinct rows
@@ -73,8 +74,7 @@ class _Pairs:
 
 def _distinct(omega: RowBlock, source_n: Codes, limit: int) -> _Pairs | None:
     """Find the distinct pairs, or return None if there are more than ``limit``."""
-    from unskew.solve import kernels_inspect
-
+    loops = inspect_loops(omega.nnz if sp.issparse(omega) else omega.size)
     factor_k = 1 + (np.arange(1, omega.shape[1] + 1) * 0.6180339887498949) % 1
     slots = np.full(
         1 << max(6, int(2 * limit).bit_length()), -1, dtype=np.int64
@@ -87,11 +87,9 @@ def _distinct(omega: RowBlock, source_n: Codes, limit: int) -> _Pairs | None:
     inverse_n = np.empty(omega.shape[0], dtype=np.int32)
     table = (factor_k, slots, first_row, key_d, count_d, inverse_n, limit)
     if sp.issparse(omega):
-        numbered = kernels_inspect.collapse_sparse(
-            omega.data, omega.indices, omega.indptr, source_n, *table
-        )
+        numbered = loops.collapse_sparse(omega.data, omega.indices, omega.indptr, source_n, *table)
     else:
-        numbered = kernels_inspect.collapse_dense(omega, source_n, *table)
+        numbered = loops.collapse_dense(omega, source_n, *table)
     return None if numbered < 0 else _Pairs(first_row[:numbered], count_d[:numbered], inverse_n)
 
 

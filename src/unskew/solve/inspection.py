@@ -14,6 +14,8 @@ from unskew.engine.threads import row_ranges, run_ranges
 from unskew.records import Bools, Floats, Ints
 from unskew.solve.objective import DENSE_SUMS, expanded, is_matrix_free
 from unskew.solve.omega_rows import Block, Rows
+from unskew.solve.plain_graph import mirror
+from unskew.solve.plain_inspect import inspect_loops, source_indicator
 
 # Up to here pairs of positive entries are counted in the sweep; beyond, by matrix products of
 # indicators.
@@ -99,12 +101,11 @@ def _inspect_block(
     """Return (log smallest positive, log largest, links, common) of a block."""
     if sp.issparse(block.omega):
         return _inspect_sparse(block, rows, names, first_row)
-    ranges = row_ranges(block.omega.shape[0], rows.n_sources, rows.jobs)
+    jobs = rows.jobs if rows.is_large else 1
+    ranges = row_ranges(block.omega.shape[0], rows.n_sources, jobs)
     is_log = rows.log and rows.reference_k is None
     look = _inspect_logarithms if is_log else _inspect_range
-    parts = run_ranges(
-        lambda start, stop: look(block, names, first_row, start, stop), ranges, rows.jobs
-    )
+    parts = run_ranges(lambda start, stop: look(block, names, first_row, start, stop), ranges, jobs)
     link_kl, common_kk = _add_links(
         block,
         rows,
@@ -159,16 +160,15 @@ def _inspect_range(
     A quick look for all positive (then there are no links to count) comes before a closer one where
     there are zeros.
     """
-    from unskew.solve import kernels_inspect
-
+    loops = inspect_loops(block.omega.size)
     low_k, high_k = _no_extremes(block)
-    check = kernels_inspect.column_extremes(block.omega, -np.inf, low_k, high_k, start, stop)
+    check = loops.column_extremes(block.omega, -np.inf, low_k, high_k, start, stop)
     if not np.isfinite(check) or low_k.min() < 0:
         _raise_for_entry(block, names, first_row)  # returns if it was only the sum that overflowed
     if low_k.min() > 0:
         return low_k, high_k, None, None
     low_k[:] = np.inf
-    kernels_inspect.column_extremes(block.omega, 0.0, low_k, high_k, start, stop)
+    loops.column_extremes(block.omega, 0.0, low_k, high_k, start, stop)
     return low_k, high_k, *_links_beside_zeros(block, 0.0, names, first_row, start, stop)
 
 
@@ -176,10 +176,9 @@ def _inspect_logarithms(
     block: Block, names: Sequence[str], first_row: Any, start: int, stop: int
 ) -> _Found:
     """Inspect rows of logarithms, where −inf is a zero."""
-    from unskew.solve import kernels_inspect
-
+    loops = inspect_loops(block.omega.size)
     low_k, high_k = _no_extremes(block)
-    check = kernels_inspect.column_extremes(block.omega, -np.inf, low_k, high_k, start, stop)
+    check = loops.column_extremes(block.omega, -np.inf, low_k, high_k, start, stop)
     if np.isfinite(check):
         return low_k, high_k, None, None
     if not np.isneginf(check):
@@ -196,12 +195,10 @@ def _links_beside_zeros(
     block: Block, zero: float, names: Sequence[str], first_row: Any, start: int, stop: int
 ) -> tuple[Floats, Floats]:
     """Count links and common images of rows [start, stop); entries above ``zero`` are positive."""
-    from unskew.solve import kernels_inspect
-
     omega_nk, n_sources = block.omega, block.omega.shape[1]
     link_kl = np.zeros((n_sources, n_sources))
     common_kk = np.zeros((n_sources, n_sources) if n_sources <= _COUNT_PAIRS else (0, 0))
-    row, code = kernels_inspect.inspect_zeros(
+    row, code = inspect_loops(omega_nk.size).inspect_zeros(
         omega_nk, zero, block.source_n, block.count_n, link_kl, common_kk, start, stop
     )
     if code:
@@ -228,8 +225,6 @@ def _common_by_products(positive_nk: Bools, count_n: Floats | None) -> Floats:
 def _inspect_sparse(
     block: Block, rows: Rows, names: Sequence[str], first_row: Any
 ) -> tuple[Floats, Floats, Any, Any]:
-    from unskew.solve import kernels_inspect
-
     omega, n_sources = block.omega, rows.n_sources
     low_k, high_k = np.full(n_sources, np.inf), np.full(n_sources, -np.inf)
     if rows.log and rows.reference_k is None:
@@ -239,11 +234,14 @@ def _inspect_sparse(
         omega = sp.csr_array(
             (finite.astype(np.float64), omega.indices, omega.indptr), shape=omega.shape
         )
-    if n_sources > DENSE_SUMS:
+    if n_sources > DENSE_SUMS or not rows.is_large:
+        links = _sparse_links(omega, block, n_sources, is_matrix_free(rows), names, first_row)
         extremes = _sparse_extremes(omega, low_k, high_k, rows.log)
-        return *extremes, *_sparse_links(
-            omega, block, n_sources, is_matrix_free(rows), names, first_row
-        )
+        if n_sources <= DENSE_SUMS:
+            return *extremes, links[0].toarray(), links[1].toarray()
+        return *extremes, *links
+    from unskew.solve import kernels_inspect
+
     size, stride, shift = rows.band_storage
     link_b, common_b = np.zeros(size), np.zeros(size)
     minimum_k, maximum_k = np.full(n_sources, np.inf), np.zeros(n_sources)
@@ -270,7 +268,7 @@ def _inspect_sparse(
         with np.errstate(divide="ignore"):
             low_k, high_k = np.log(minimum_k), np.log(maximum_k)
     link_kl, common_kk = expanded(link_b, rows), expanded(common_b, rows)
-    kernels_inspect.mirror(common_kk, rows.band)
+    mirror(common_kk, rows.band)
     return low_k, high_k, link_kl, common_kk
 
 
@@ -303,8 +301,7 @@ def _sparse_links(
     positive = sp.csr_array(
         ((omega.data > 0).astype(np.float64), omega.indices, omega.indptr), shape=omega.shape
     )
-    n = omega.shape[0]
-    source = sp.csr_array((np.ones(n), block.source_n, np.arange(n + 1)), shape=(n, n_sources))
+    source = source_indicator(block.source_n, n_sources)
     own = np.asarray(positive.multiply(source).sum(axis=1)).ravel()
     if np.any(own == 0):
         row = int(np.argmin(own))

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from unskew.solve.kernels_compiler import compiled
+from unskew.engine.compilation import compiled
 
 
 @compiled
@@ -117,80 +117,3 @@ def balance(log_in, log_out, neighbour, indptr, shift_k, sweeps, enough):
             shift_k[k] = new
         if moved <= enough:
             break
-
-
-@compiled
-def balance_groups(log_flow_kl, shift_k, steps, enough):
-    """Balance flows by Newton's method, for sources that have to move together.
-
-    It minimises Σ_kl e^{log_flow_kl + δ_k − δ_l}, as `balance` does. ``log_flow_kl`` is −inf on the
-    diagonal.
-    """
-    n_sources = shift_k.size
-    order, pivot_k, step_k = np.zeros(n_sources, np.int64), np.ones(n_sources), np.zeros(n_sources)
-    weight_kk, flow_kk = np.zeros((n_sources, n_sources)), np.zeros((n_sources, n_sources))
-    for _ in range(steps):
-        for k in range(n_sources):
-            for j in range(k):
-                into = math.exp(log_flow_kl[k, j] + shift_k[k] - shift_k[j])
-                out = math.exp(log_flow_kl[j, k] + shift_k[j] - shift_k[k])
-                weight_kk[k, j] = weight_kk[j, k] = into + out
-                flow_kk[k, j] = out - into
-                flow_kk[j, k] = into - out
-        if not eliminate(weight_kk, flow_kk, n_sources, order, pivot_k, step_k):
-            return
-        low, high = np.min(step_k), np.max(step_k)
-        if not high - low < np.inf:
-            return
-        cut = min(1.0, 2.0 / (high - low)) if high > low else 0.0
-        for k in range(n_sources):
-            shift_k[k] += cut * step_k[k]
-        if high - low < enough:
-            return
-
-
-@compiled
-def longest_local_step(cross_kk, step_k, band):
-    """Return the largest |step_k − step_l| over the pairs of sources that share images."""
-    longest = 0.0
-    for k in range(step_k.size):
-        for j in range(max(0, k - band), k):
-            if cross_kk[k, j] > 0.0:
-                longest = max(longest, abs(step_k[k] - step_k[j]))
-    return longest
-
-
-@compiled
-def antisymmetric(flow_lk, band, out_kk):
-    """Write F − Fᵀ into the band of ``out_kk``, which is zero elsewhere."""
-    for k in range(flow_lk.shape[0]):
-        for j in range(max(0, k - band), k):
-            x = flow_lk[k, j] - flow_lk[j, k]
-            out_kk[k, j] = x
-            out_kk[j, k] = -x
-
-
-@compiled
-def divergence(flow_lk, band):
-    """Compute Σ_l (F_kl − F_lk) for every k, where F_kl = flow_lk[l, k]."""
-    n_sources = flow_lk.shape[0]
-    out = np.zeros(n_sources)
-    for k in range(n_sources):
-        for j in range(max(0, k - band), k):
-            x = flow_lk[j, k] - flow_lk[k, j]
-            out[k] += x
-            out[j] -= x
-    return out
-
-
-@compiled
-def slope(flow_lk, step_k, band):
-    """Compute Σ_{k<l} (F_kl − F_lk)(step_k − step_l), where F_kl = flow_lk[l, k].
-
-    That is n times the derivative of the objective along the step.
-    """
-    total = 0.0
-    for k in range(step_k.size):
-        for j in range(max(0, k - band), k):
-            total += (flow_lk[j, k] - flow_lk[k, j]) * (step_k[k] - step_k[j])
-    return total

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unskew.solve.kernels_compiler import TILE_ROWS, compiled
+from unskew.engine.compilation import TILE_ROWS, compiled
 
 FEW_COLUMNS = 8  # so many columns have few enough patterns of zeros to count images by them
 
@@ -170,14 +170,6 @@ def inspect_sparse(
 
 
 @compiled
-def mirror(matrix_kk, band):
-    """Copy the lower triangle to the upper one."""
-    for k in range(matrix_kk.shape[0]):
-        for j in range(max(0, k - band), k):
-            matrix_kk[j, k] = matrix_kk[k, j]
-
-
-@compiled
 def collapse_dense(
     omega_nk, source_n, factor_k, slot_table, first_row, key_d, count_d, inverse_n, limit
 ):
@@ -317,16 +309,3 @@ def choose_stratified(source_n, stride_k, next_k, chosen):
             next_k[k] += stride_k[k]
         seen_k[k] += 1.0
     return taken
-
-
-@compiled
-def widest_row(column, indptr):
-    """Find the largest distance between the first and the last column of a row.
-
-    No two sources further apart share an image.
-    """
-    widest = 0
-    for i in range(indptr.size - 1):
-        if indptr[i + 1] > indptr[i]:
-            widest = max(widest, column[indptr[i + 1] - 1] - column[indptr[i]])
-    return widest

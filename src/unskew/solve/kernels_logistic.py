@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from unskew.solve.kernels_compiler import TILE_ROWS, compiled
+from unskew.engine.compilation import TILE_ROWS, compiled
 
 # A sum of logarithms is the logarithm of a product, taken where that becomes so large: one
 # logarithm for many images.

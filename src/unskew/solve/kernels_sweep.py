@@ -23,7 +23,7 @@ import math
 
 import numpy as np
 
-from unskew.solve.kernels_compiler import TILE_ROWS, compiled
+from unskew.engine.compilation import TILE_ROWS, compiled
 
 _FLUSH = 2048  # rows summed before adding to the total, so that rounding errors do not grow with n
 
@@ -298,41 +298,3 @@ def sweep_sparse(
                 for o in range(begin, p):
                     cross_b[at + column[o]] += x * data[o]
     return value + math.log(product), low, high
-
-
-@compiled
-def row_sums(omega_nk, a_k, sum_n, start, stop):
-    """Write sum_n[i] = Σ_k a_k ω_ik."""
-    n_sources = a_k.size
-    for i in range(start, stop):
-        row_k = omega_nk[i]
-        s = 0.0
-        for k in range(n_sources):
-            s += a_k[k] * row_k[k]
-        sum_n[i] = s
-
-
-@compiled
-def expand_band(flat_b, stride, shift, band, out_kk):
-    """Copy the flat storage of ``sweep_sparse`` into the band of ``out_kk``, zero elsewhere."""
-    n_sources = out_kk.shape[0]
-    for k in range(n_sources):
-        for j in range(max(0, k - band), min(n_sources, k + band + 1)):
-            out_kk[k, j] = flat_b[k * stride + shift + j]
-
-
-@compiled
-def finish_sums(flow_lk, cross_kk, a_k, band):
-    """Multiply in the factors a_k that the sweeps left out.
-
-    The lower triangle of ``cross_kk`` is mirrored and its diagonal cleared.
-    """
-    for j in range(flow_lk.shape[0]):
-        for k in range(max(0, j - band), min(a_k.size, j + band + 1)):
-            flow_lk[j, k] *= a_k[k]
-    if cross_kk.size > 0:
-        for k in range(a_k.size):
-            cross_kk[k, k] = 0.0
-            for j in range(max(0, k - band), k):
-                cross_kk[k, j] *= a_k[k] * a_k[j]
-                cross_kk[j, k] = cross_kk[k, j]

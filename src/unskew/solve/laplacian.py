@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from unskew.records import Floats
 from unskew.solve.objective import CrossProducts, ObjectiveValue
+from unskew.solve.plain_graph import graph_loops
 
 # The elimination of a dense graph costs K³ in a plain loop; beyond, a library factorisation is the
 # better trade.
@@ -73,11 +74,9 @@ def solve_flows(weight_kk: Floats, flow_kk: Floats, band: int | None = None) -> 
     n_sources = weight_kk.shape[0]
     if n_sources > _DENSE_ELIMINATE and np.count_nonzero(weight_kk) > 0.1 * n_sources**2:
         return _solve_cholesky(weight_kk, flow_kk.sum(axis=1))
-    from unskew.solve import kernels_graph
-
     step_k, pivot_k = np.zeros(n_sources), np.ones(n_sources)
     order = np.zeros(n_sources, dtype=np.int64)
-    done = kernels_graph.eliminate(
+    done = graph_loops(n_sources).eliminate(
         weight_kk.copy(), flow_kk, n_sources if band is None else band, order, pivot_k, step_k
     )
     return step_k if done else None

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from unskew.engine.threads import one_blas_thread
 from unskew.records import Floats
 from unskew.solve.laplacian import solve_laplacian
 from unskew.solve.omega_rows import Rows
@@ -70,10 +71,10 @@ def expected_move(memberships: Memberships, root_kj: Floats) -> LinkError:
     """Compute the link error Σ_i π_i ‖(q_i − q̄) L‖/√(2π) in two passes over the memberships."""
     mean_k = _mean(memberships, root_kj.shape[0])
     middle_j = mean_k @ root_kj
-    moved, square_j = 0.0, np.zeros(root_kj.shape[1])
+    moved, square_j, one_j = 0.0, np.zeros(root_kj.shape[1]), np.ones(root_kj.shape[1])
     for q_bk, weight_b in memberships():
         change_bj = np.square(q_bk @ root_kj - middle_j)
-        moved += float(weight_b @ np.sqrt(change_bj.sum(axis=1)))
+        moved += float(weight_b @ np.sqrt(change_bj @ one_j))
         square_j += weight_b @ change_bj
     if moved == 0.0:
         return LinkError(0.0, None)
@@ -95,13 +96,14 @@ def link_error_of_rows(
             yield q_bk, weight_n[at] / total
 
     n = float(rows.size_k.sum())
-    if root_kj is not None:
-        return expected_move(memberships, root_kj)
-    if rows.n_sources > _MOST_EXACT:
-        return _by_draws(rows, u_k, n * hessian_kk, memberships)
-    return expected_move(
-        memberships, covariance_root(_dense_laplacian(hessian_kk) * n, rows.size_k)
-    )
+    with one_blas_thread():
+        if root_kj is not None:
+            return expected_move(memberships, root_kj)
+        if rows.n_sources > _MOST_EXACT:
+            return _by_draws(rows, u_k, n * hessian_kk, memberships)
+        return expected_move(
+            memberships, covariance_root(_dense_laplacian(hessian_kk) * n, rows.size_k)
+        )
 
 
 def stored_weights(rows: Rows, u_k: Floats) -> Floats:

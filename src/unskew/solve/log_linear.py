@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unskew.engine.compilation import pays_to_compile
 from unskew.engine.threads import available_jobs, one_blas_thread, row_ranges, run_ranges
 from unskew.records import Floats, Ints
-from unskew.records.arrays import log_sums
 
 # Up to this many numbers K (D + 1) the compiled loop adds up the products of every image; beyond,
 # matrix products of blocks are faster.
@@ -48,7 +48,8 @@ def sum_log_linear(
 ) -> LogLinearSums:
     """Sum over the images in one pass, on all cores; image i counts ``design_r[i]`` times."""
     n_sources, n_features = theta_kd.shape
-    if n_sources * (n_features + 1) <= _FEW_COLUMNS and design_r is None:
+    is_large = pays_to_compile(source_r.size * n_sources)
+    if is_large and n_sources * (n_features + 1) <= _FEW_COLUMNS and design_r is None:
         return _compiled_sums(phi_rd, offset_rk, source_r, cell_r, u_ck, theta_kd, hessian)
     return _product_sums(phi_rd, offset_rk, source_r, cell_r, u_ck, theta_kd, hessian, design_r)
 
@@ -117,31 +118,34 @@ def _product_sums(
     (n_cells, n_sources), width = u_ck.shape, theta_kd.shape[1] + 1
     value, gradient = 0.0, np.zeros((n_cells, n_sources, width))
     total = np.zeros((n_cells, n_sources, width, n_sources, width)) if hessian else None
-    order = np.argsort(cell_r, kind="stable")
+    source_k, order = np.arange(n_sources), np.argsort(cell_r, kind="stable")
     bounds = np.concatenate([[0], np.cumsum(np.bincount(cell_r, minlength=n_cells))]).tolist()
     step = max(256, _BLOCK // (n_sources * width))
-    with one_blas_thread():
+    with one_blas_thread(), np.errstate(all="ignore"):
         for cell in range(n_cells):
             for start in range(bounds[cell], bounds[cell + 1], step):
                 at = order[start : min(start + step, bounds[cell + 1])]
-                phi_bj = np.column_stack([np.ones(at.size), phi_rd[at]])
-                logit_bk = (
-                    phi_bj[:, 1:] @ theta_kd.T
-                    + u_ck[cell]
-                    + (0.0 if offset_rk is None else offset_rk[at])
-                )
-                sum_b = log_sums(logit_bk)
-                row_b = np.arange(at.size)
-                d_b = np.ones(at.size) if design_r is None else design_r[at]
-                value += float(d_b @ (sum_b - logit_bk[row_b, source_r[at]]))
-                q_bk = np.exp(logit_bk - sum_b[:, None])
-                counted_bj = d_b[:, None] * phi_bj
+                # Images are last: every loop inside NumPy then runs over all of a block.
+                phi_jb = np.concatenate([np.ones((1, at.size)), phi_rd[at].T])
+                q_kb = theta_kd @ phi_jb[1:] + u_ck[cell][:, None]
+                if offset_rk is not None:
+                    q_kb += offset_rk[at].T
+                own = (source_r[at], np.arange(at.size))
+                largest_b = q_kb.max(axis=0)
+                largest_b[np.isneginf(largest_b)] = 0.0
+                value_b = largest_b - q_kb[own]
+                np.exp(np.subtract(q_kb, largest_b, out=q_kb), out=q_kb)
+                sum_b = q_kb.sum(axis=0)
+                value_b += np.log(sum_b)
+                q_kb /= sum_b
+                value += float(value_b.sum() if design_r is None else design_r[at] @ value_b)
+                counted_jb = phi_jb if design_r is None else design_r[at] * phi_jb
                 if total is not None:
-                    z_bm = (q_bk[:, :, None] * phi_bj[:, None, :]).reshape(at.size, -1)
-                    counted_bm = (q_bk[:, :, None] * counted_bj[:, None, :]).reshape(at.size, -1)
-                    total[cell] -= (counted_bm.T @ z_bm).reshape(total.shape[1:])
-                    for k in range(n_sources):
-                        total[cell, k, :, k, :] += (q_bk[:, k, None] * counted_bj).T @ phi_bj
-                q_bk[row_b, source_r[at]] -= 1.0
-                gradient[cell] += q_bk.T @ counted_bj
+                    z_mb = (q_kb[:, None] * phi_jb).reshape(-1, at.size)
+                    counted_mb = z_mb if design_r is None else design_r[at] * z_mb
+                    total[cell] -= (counted_mb @ z_mb.T).reshape(total.shape[1:])
+                    own_kjj = (z_mb @ counted_jb.T).reshape(n_sources, width, width)
+                    total[cell, source_k, :, source_k, :] += own_kjj
+                q_kb[own] -= 1.0
+                gradient[cell] += q_kb @ counted_jb.T
     return LogLinearSums(value, gradient, total)

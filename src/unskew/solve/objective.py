@@ -23,8 +23,19 @@ import numpy as np
 import scipy.sparse as sp
 
 from unskew.engine.threads import one_blas_thread, row_ranges, run_ranges
-from unskew.records import Codes, Floats
+from unskew.records import Floats
 from unskew.solve.omega_rows import Block, Rows
+from unskew.solve.plain_graph import (
+    antisymmetric,
+    divergence,
+    expand_band,
+    longest_local_step,
+    mirror,
+    scale_band,
+    slope,
+)
+from unskew.solve.plain_inspect import source_indicator
+from unskew.solve.plain_sweep import sweep_loops
 
 # Up to here tiles are transposed and cross products formed in the sweep; beyond, row by row and by
 # matrix products (measured).
@@ -88,13 +99,7 @@ class ObjectiveValue:
             return None
         if sp.issparse(self.flow_lk):
             return self.flow_lk - self.flow_lk.T
-        from unskew.solve import kernels_graph
-
-        out_kk = np.zeros(
-            self.flow_lk.shape
-        )  # from untouched pages: outside a narrow band this costs nothing
-        kernels_graph.antisymmetric(self.flow_lk, self.band, out_kk)
-        return out_kk
+        return antisymmetric(self.flow_lk, self.band)
 
     @cached_property
     def gradient_k(self) -> Floats:
@@ -102,9 +107,7 @@ class ObjectiveValue:
         if sp.issparse(self.flow_lk):
             return np.asarray(-self.imbalance_kk.sum(axis=1)).ravel() / self.n
         if self.by_source:
-            from unskew.solve import kernels_graph
-
-            return np.asarray(kernels_graph.divergence(self.flow_lk, self.band)) / self.n
+            return divergence(self.flow_lk, self.band) / self.n
         return np.asarray((self.flow_lk[0] - self.size_k) / self.n)
 
     def local_size(self, step_k: Floats) -> float:
@@ -117,9 +120,7 @@ class ObjectiveValue:
         if sp.issparse(self.cross_kk):
             pairs = self.cross_kk.tocoo()
             return float(np.max(np.abs(step_k[pairs.row] - step_k[pairs.col]), initial=0.0))
-        from unskew.solve import kernels_graph
-
-        return float(kernels_graph.longest_local_step(self.cross_kk, step_k, self.band))
+        return longest_local_step(self.cross_kk, step_k, self.band)
 
     def slope(self, step_k: Floats) -> float:
         """Compute the derivative of D along ``step_k``.
@@ -127,9 +128,7 @@ class ObjectiveValue:
         Summed as flows times differences of the step it is accurate where the objective is flat.
         """
         if self.by_source and not sp.issparse(self.flow_lk):
-            from unskew.solve import kernels_graph
-
-            return float(kernels_graph.slope(self.flow_lk, step_k, self.band)) / self.n
+            return slope(self.flow_lk, step_k, self.band) / self.n
         return float(self.gradient_k @ step_k)
 
     @property
@@ -230,6 +229,7 @@ class _Sums:
         )
         self.sparse = rows.is_sparse and n_sources > DENSE_SUMS
         self.matrix_free = is_matrix_free(rows)
+        self.by_products = self.sparse or (rows.is_sparse and not rows.is_large)
         if self.matrix_free:
             self.by_source = by_source = False
         self.value, self.low, self.high = 0.0, np.inf, 0.0
@@ -250,15 +250,20 @@ class _Sums:
 
     def add(self, block: Block, a_k: Floats, jobs: int) -> None:
         """Add the rows of ``block``."""
-        if self.sparse and not sp.issparse(block.omega):  # a dense block in a stream of sparse ones
+        if self.by_products and not sp.issparse(
+            block.omega
+        ):  # a dense block in a stream of sparse ones
             block = replace(block, omega=sp.csr_array(block.omega))
         if sp.issparse(block.omega):
-            work = self._sparse_products if self.sparse else self._sparse_sweep
+            work = self._sparse_products if self.by_products else self._sparse_sweep
+        elif self.n_sources <= FEW_SOURCES or not self.rows.is_large:
+            work = self._few_sweep
         else:
-            work = self._few_sweep if self.n_sources <= FEW_SOURCES else self._many_sweep
+            work = self._many_sweep
         n_rows = block.omega.shape[0]
+        jobs = jobs if self.rows.is_large else 1
         ranges = row_ranges(n_rows, max(1, block.omega.size // max(1, n_rows)), jobs)
-        products = self.hessian and self.n_sources > FEW_SOURCES and not sp.issparse(block.omega)
+        products = self.n_sources > FEW_SOURCES or not self.rows.is_large
         with one_blas_thread() if products else nullcontext():
             parts = run_ranges(lambda start, stop: work(block, a_k, start, stop), ranges, jobs)
         for flow, cross, (value, low, high) in parts:
@@ -275,23 +280,23 @@ class _Sums:
             return self.flow_lk, CrossProducts(
                 self.rows, a_k, self.flow_lk[0]
             ) if self.hessian else None
-        if not self.sparse:
-            from unskew.solve import kernels_sweep
-
-            if self.flat:
-                self.flow_lk = expanded(self.flow_lk, self.rows)
-                self.cross_kk = (
-                    expanded(self.cross_kk, self.rows)
-                    if self.hessian
-                    else np.zeros(self.cross_shape)
-                )
-            kernels_sweep.finish_sums(
-                self.flow_lk,
-                self.cross_kk,
-                a_k,
-                self.rows.band if self.by_source else self.n_sources,
-            )
-        return self.flow_lk, self.cross_kk if self.hessian else None
+        if self.by_products:
+            if self.hessian and not self.sparse:
+                np.fill_diagonal(self.cross_kk, 0.0)
+            return self.flow_lk, self.cross_kk if self.hessian else None
+        band = self.rows.band if self.by_source else self.n_sources
+        if self.flat:
+            self.flow_lk = expanded(self.flow_lk, self.rows)
+            self.cross_kk = expanded(self.cross_kk, self.rows) if self.hessian else None
+        scale_band(self.flow_lk, a_k, band)
+        if not self.hessian:
+            return self.flow_lk, None
+        # The sweeps add up the lower triangle, without the factors a_k.
+        scale_band(self.cross_kk, a_k, self.rows.band)
+        scale_band(self.cross_kk.T, a_k, self.rows.band)
+        mirror(self.cross_kk, self.rows.band)
+        np.fill_diagonal(self.cross_kk, 0.0)
+        return self.flow_lk, self.cross_kk
 
     def finished_inverse(self, a_k: Floats) -> Floats | None:
         """Return the sums of 1/s with the factors a_k that the sweeps left out."""
@@ -300,11 +305,9 @@ class _Sums:
         )
 
     def _few_sweep(self, block: Block, a_k: Floats, start: int, stop: int) -> tuple[Any, Any, Any]:
-        from unskew.solve import kernels_sweep
-
         flow, cross = np.zeros(self.flow_shape), np.zeros(self.cross_shape)
         inverse_k = np.zeros(0 if self.inverse_parts is None else self.n_sources + 1)
-        scalars = kernels_sweep.sweep_few(
+        scalars = sweep_loops(self.rows.is_large).sweep_few(
             block.omega,
             block.source_n,
             block.count_n,
@@ -398,28 +401,23 @@ class _Sums:
         if self.matrix_free:
             return (q.T @ count_n)[None, :], 0.0, scalars
         weighted = sp.diags_array(count_n) @ q
-        flow = _source_indicator(block.source_n[start:stop], self.n_sources).T @ weighted
+        flow = source_indicator(block.source_n[start:stop], self.n_sources).T @ weighted
         cross = sp.csr_array((self.n_sources, self.n_sources))
         if self.hessian:
             cross = sp.csr_array(q.T @ weighted)
             cross.setdiag(0.0)
             cross.eliminate_zeros()
+        if not self.sparse:
+            flow = flow.toarray() if self.by_source else np.asarray(flow.sum(axis=0))[None]
+            return flow, cross.toarray(), scalars
         return sp.csr_array(flow), cross, scalars
-
-
-def _source_indicator(source_n: Codes, n_sources: int) -> sp.csr_array:
-    n = source_n.size
-    return sp.csr_array((np.ones(n), source_n, np.arange(n + 1)), shape=(n, n_sources))
 
 
 def expanded(flat_b: Floats, rows: Rows) -> Floats:
     """Return the (K, K) sums that a sweep over sparse rows stored flat in a band."""
-    from unskew.solve import kernels_sweep
-
-    _, stride, shift = rows.band_storage
-    out_kk = np.zeros((rows.n_sources, rows.n_sources))
-    kernels_sweep.expand_band(flat_b, stride, shift, rows.band, out_kk)
-    return out_kk
+    if rows.band >= rows.n_sources:
+        return flat_b.reshape(rows.n_sources, rows.n_sources)
+    return expand_band(flat_b, rows.n_sources, rows.band)
 
 
 def is_matrix_free(rows: Rows) -> bool:

@@ -19,13 +19,15 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from unskew import errors
+from unskew.engine.compilation import pays_to_compile
 from unskew.engine.row_blocks import ArrayReader, Reader, RowBlock, SparseReader
 from unskew.engine.threads import available_jobs, row_ranges, run_ranges
 from unskew.records import Codes, Floats
 from unskew.records.arrays import row_maxima
 
 _NONE = np.empty(0)
-_MEMBERSHIP_ENTRIES = 1 << 20
+# Entries of a tile that stays in the second-level cache.
+_TILE_ENTRIES = 1 << 16
 # e to this power is far from overflow, also when multiplied by a row sum.
 _SAFE_CONSTANT = 200.0
 
@@ -65,6 +67,8 @@ class Rows:
         an image.
     origin : the rows as they were before being scaled and stored.
     jobs : threads.
+    numbers : how many numbers are read in all where that is more than these rows hold: of the
+        problem that they are a sample of, or of many solves.
     """
 
     reader: Reader
@@ -77,6 +81,15 @@ class Rows:
     inverse_n: Codes | None = None
     origin: Rows | None = None
     jobs: int = field(default_factory=available_jobs)
+    numbers: float = 0.0
+
+    @cached_property
+    def is_large(self) -> bool:
+        """Whether the loops over these rows are worth compiling."""
+        stored = self.n_stored * self.n_sources
+        if isinstance(self.reader, SparseReader):
+            stored = self.reader.matrix.nnz
+        return pays_to_compile(max(self.numbers, stored))
 
     @property
     def n_stored(self) -> int:
@@ -105,11 +118,10 @@ class Rows:
         """Largest distance of the columns of two sources that share an image (K where unknown)."""
         if not isinstance(self.reader, SparseReader):
             return self.n_sources
-        from unskew.solve import kernels_inspect
-
-        band = int(
-            kernels_inspect.widest_row(self.reader.matrix.indices, self.reader.matrix.indptr)
-        )
+        column, indptr = self.reader.matrix.indices, self.reader.matrix.indptr
+        filled = np.flatnonzero(np.diff(indptr))
+        # Columns are sorted, so no two sources of a row are further apart than first and last.
+        band = int(np.max(column[indptr[filled + 1] - 1] - column[indptr[filled]], initial=0))
         return band if 4 * band < self.n_sources else self.n_sources
 
     @cached_property
@@ -225,8 +237,6 @@ class Rows:
 
         m is None where rows are not scaled.
         """
-        from unskew.solve import kernels_sweep
-
         a_k, constant = self.scaled_coefficients(u_k)
         sum_n = np.empty(self.n_stored)
         scales = []
@@ -237,9 +247,9 @@ class Rows:
             else:
                 omega_nk, sums = block.omega, out_n
                 run_ranges(
-                    lambda start, stop, omega_nk=omega_nk, sums=sums: kernels_sweep.row_sums(
+                    lambda start, stop, omega_nk=omega_nk, sums=sums: _sum_rows(  # type: ignore[misc]
                         omega_nk, a_k, sums, start, stop
-                    ),  # type: ignore[misc]
+                    ),
                     row_ranges(omega_nk.shape[0], self.n_sources, self.jobs),
                     self.jobs,
                 )
@@ -263,7 +273,7 @@ class Rows:
         parts = [q for _, q in self.stored_memberships(u_k)]
         join = sp.vstack if sp.issparse(parts[0]) else np.concatenate
         stored = parts[0] if len(parts) == 1 else join(parts)
-        rows = max(1, _MEMBERSHIP_ENTRIES // self.n_sources)
+        rows = max(1, _TILE_ENTRIES // self.n_sources)
         for start in range(0, self.n_rows, rows):
             stop = min(start + rows, self.n_rows)
             yield slice(start, stop), stored[self.inverse_n[start:stop]]
@@ -271,7 +281,7 @@ class Rows:
     def stored_memberships(self, u_k: Floats, step: int = 1) -> Iterator[tuple[slice, RowBlock]]:
         """Yield blocks of q over the stored rows 0, ``step``, 2 ``step``, …, with their numbers."""
         a_k, _ = self.scaled_coefficients(u_k)  # memberships do not depend on the constant
-        rows = max(1, _MEMBERSHIP_ENTRIES // self.n_sources)
+        rows = max(1, _TILE_ENTRIES // self.n_sources)
         for block in self.blocks():
             for start in range(-block.start % step, block.omega.shape[0], rows * step):
                 stop = min(start + rows * step, block.omega.shape[0])
@@ -288,6 +298,14 @@ class Rows:
             return np.asarray(np.exp(log_n - log_n.max()))
 
 
+def _sum_rows(omega_nk: Any, a_k: Floats, sum_n: Floats, start: int, stop: int) -> None:
+    """Write sum_n[i] = Σ_k a_k ω_ik, by tiles that stay in the cache as double precision."""
+    tile = max(1, _TILE_ENTRIES // a_k.size)
+    for first in range(start, stop, tile):
+        rows = slice(first, min(first + tile, stop))
+        np.matmul(omega_nk[rows].astype(np.float64, copy=False), a_k, out=sum_n[rows])
+
+
 def _membership(omega: RowBlock, a_k: Floats) -> RowBlock:
     if sp.issparse(omega):
         q = sp.csr_array(
@@ -296,7 +314,7 @@ def _membership(omega: RowBlock, a_k: Floats) -> RowBlock:
         q.data /= np.repeat(omega @ a_k, np.diff(omega.indptr))
         return q
     q_nk = omega * a_k
-    q_nk /= q_nk.sum(axis=1, keepdims=True)
+    q_nk /= (q_nk @ np.ones(a_k.size))[:, None]
     return q_nk
 
 

@@ -10,9 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from unskew.engine.compilation import PLAIN_NUMBERS
 from unskew.engine.row_blocks import ArrayReader, Reader, SparseReader
 from unskew.records import Floats, Ints
 from unskew.solve.omega_rows import Rows
+from unskew.solve.plain_graph import balance_groups, graph_loops
+from unskew.solve.plain_inspect import inspect_loops
 
 _BALANCE_ROWS = 2048
 _BALANCE_SWEEPS = 20
@@ -30,8 +33,6 @@ def subsample(rows: Rows, wanted: int, seed: int = 0) -> Rows:
     They are counted so that the shares λ_k do not change. Each source gives at least a few rows, so
     that no source drops out of the equations.
     """
-    from unskew.solve import kernels_inspect
-
     stored_k = (
         np.bincount(rows.source_n, minlength=rows.n_sources) if rows.count_n.size else rows.size_k
     )
@@ -41,7 +42,8 @@ def subsample(rows: Rows, wanted: int, seed: int = 0) -> Rows:
     chosen = np.empty(int(wanted_k.sum()) + rows.n_sources, dtype=np.int64)
     stride_k = stored_k / wanted_k
     first_k = np.floor(stride_k * np.random.default_rng(seed).uniform(size=rows.n_sources))
-    chosen = chosen[: kernels_inspect.choose_stratified(rows.source_n, stride_k, first_k, chosen)]
+    loops = inspect_loops(rows.n_stored)
+    chosen = chosen[: loops.choose_stratified(rows.source_n, stride_k, first_k, chosen)]
     source_n = rows.source_n[chosen]
     count_n = rows.count_n[chosen] if rows.count_n.size else np.ones(chosen.size)
     taken_k = np.bincount(source_n, weights=count_n, minlength=rows.n_sources)
@@ -52,6 +54,7 @@ def subsample(rows: Rows, wanted: int, seed: int = 0) -> Rows:
         count_n=count_n * (rows.size_k / taken_k)[source_n],
         log=rows.log,
         jobs=rows.jobs,
+        numbers=PLAIN_NUMBERS + 1.0 if rows.is_large else 0.0,
     )
 
 
@@ -99,8 +102,6 @@ def balance_flows(log_flow_kl: Floats) -> Floats:
     time; where groups of sources have to move together, Newton steps on this small convex problem
     (minimise Σ_kl e^{log_flow_kl + δ_k − δ_l}) follow.
     """
-    from unskew.solve import kernels_graph
-
     n_sources = log_flow_kl.shape[0]
     log_flow_kl = np.array(log_flow_kl, order="C")
     np.fill_diagonal(log_flow_kl, -np.inf)
@@ -110,7 +111,7 @@ def balance_flows(log_flow_kl: Floats) -> Floats:
     shift_k = np.zeros(n_sources)
     column = np.tile(np.arange(n_sources), n_sources)
     indptr = np.arange(0, n_sources * n_sources + 1, n_sources)
-    kernels_graph.balance(
+    graph_loops(n_sources).balance(
         log_flow_kl.ravel(),
         log_flow_kl.T.ravel(),
         column,
@@ -119,7 +120,7 @@ def balance_flows(log_flow_kl: Floats) -> Floats:
         _BALANCE_SWEEPS,
         _BALANCED,
     )
-    kernels_graph.balance_groups(log_flow_kl, shift_k, _BALANCE_STEPS, _BALANCED)
+    balance_groups(log_flow_kl, shift_k, _BALANCE_STEPS, _BALANCED)
     return np.asarray(shift_k - shift_k.mean())
 
 
@@ -142,8 +143,6 @@ class _Flows:
 
 def _balance(flows: _Flows) -> Floats:
     """Find (K,) shifts by Osborne's iteration over the pairs with a flow in either direction."""
-    from unskew.solve import kernels_graph
-
     n_sources, shift_k = flows.n_sources, np.zeros(flows.n_sources)
     if flows.cell.size == 0:
         return shift_k
@@ -152,7 +151,8 @@ def _balance(flows: _Flows) -> Floats:
     row, column = np.divmod(pair, n_sources)
     indptr = np.searchsorted(row, np.arange(n_sources + 1))
     log_in, log_out = flows.at(pair), flows.at(column * n_sources + row)
-    kernels_graph.balance(log_in, log_out, column, indptr, shift_k, _BALANCE_SWEEPS, _BALANCED)
+    pairs = (log_in, log_out, column, indptr)
+    graph_loops(n_sources).balance(*pairs, shift_k, _BALANCE_SWEEPS, _BALANCED)
     return np.asarray(shift_k - shift_k.mean())
 
 

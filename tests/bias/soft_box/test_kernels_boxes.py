@@ -1,4 +1,4 @@
-"""Compiled loops behind soft boxes against NumPy."""
+"""Loops behind soft boxes, compiled and plain, against their definitions."""
 
 from __future__ import annotations
 
@@ -6,31 +6,25 @@ import numpy as np
 import pytest
 
 from soft_boxes import example_boxes
-from unskew.bias.soft_box.kernels_boxes import (
-    SMALL_PRODUCT,
-    add_log,
-    farthest_images,
-    gains_of_edge,
-    innermost_places,
-    newton_gain,
-    omega_of_boxes,
-    soft_box_masses,
-    spread_of_gain,
-)
+from unskew.bias.soft_box import kernels_boxes, plain_boxes
+from unskew.bias.soft_box.kernels_boxes import SMALL_PRODUCT, add_log, newton_gain
 from unskew.bias.soft_box.likelihood import (
     pose_problem,
 )
 from unskew.bias.soft_box.search import _Edge, _Held, make_room
 from unskew.records import Floats
 
+TWINS = pytest.mark.parametrize("loops", [kernels_boxes, plain_boxes])
 
-def test_at_the_innermost_place_of_an_edge_all_images_of_its_source_are_inside() -> None:
+
+@TWINS
+def test_at_the_innermost_place_of_an_edge_all_images_of_its_source_are_inside(loops) -> None:
     rng = np.random.default_rng(3)
     feature, source = rng.normal(size=(400, 2)), rng.integers(3, size=400)
     problem = pose_problem(feature, source, 3, None, None, None)
     held = _Held(problem, make_room(problem, example_boxes(rng)._replace(width=3.0)), 1)
     boxes = held.boxes
-    innermost = innermost_places(feature, source, boxes.lower, boxes.upper, boxes.width)
+    innermost = loops.innermost_places(feature, source, boxes.lower, boxes.upper, boxes.width)
     for k, d, side in np.ndindex(3, 2, 2):
         edge, place = (
             _Edge(k, d, side, float((boxes.lower, boxes.upper)[side][k, d])),
@@ -51,14 +45,15 @@ def plain_distance(feature: Floats, lower: Floats, upper: Floats) -> Floats:
     return (np.maximum(lower - z, 0) + np.maximum(z - upper, 0)).sum(axis=2)
 
 
-def test_omega_and_the_farthest_image_are_those_of_the_distances() -> None:
+@TWINS
+def test_omega_and_the_farthest_image_are_those_of_the_distances(loops) -> None:
     rng = np.random.default_rng(5)
     feature, source, boxes = rng.normal(size=(80, 2)), rng.integers(2, size=80), example_boxes(rng)
     distance = plain_distance(feature, boxes.lower, boxes.upper)
-    omega = omega_of_boxes(feature, boxes.lower, boxes.upper, 1.5)
+    omega = loops.omega_of_boxes(feature, boxes.lower, boxes.upper, 1.5)
     np.testing.assert_allclose(omega, np.maximum(1 - distance / 1.5, 0), atol=1e-15)
     assert (omega == 0).any()
-    row, farthest = farthest_images(feature, source, boxes.lower, boxes.upper)
+    row, farthest = loops.farthest_images(feature, source, boxes.lower, boxes.upper)
     for k in range(2):
         assert farthest[k] == pytest.approx(distance[source == k, k].max())
         assert (source[row[k]], distance[row[k], k]) == (k, pytest.approx(farthest[k]))
@@ -74,7 +69,8 @@ def test_a_sum_of_logarithms_is_that_of_the_factors_however_small() -> None:
     assert total + np.log(product) == pytest.approx(np.log(factor).sum(), rel=1e-12)
 
 
-def test_masses_and_how_the_likelihood_climbs_with_u() -> None:
+@TWINS
+def test_masses_and_how_the_likelihood_climbs_with_u(loops) -> None:
     rng = np.random.default_rng(6)
     feature, source, cell = (
         rng.normal(size=(90, 2)),
@@ -84,7 +80,7 @@ def test_masses_and_how_the_likelihood_climbs_with_u() -> None:
     boxes = example_boxes(rng, 2)._replace(width=3.0)
     distance = plain_distance(feature, boxes.lower, boxes.upper)
     for offset in (rng.normal(size=(90, 3)), np.empty((90, 0))):
-        factor, found, mass, slope, curvature = soft_box_masses(
+        factor, found, mass, slope, curvature = loops.soft_box_masses(
             feature, source, offset, cell, boxes.lower, boxes.upper, boxes.width, boxes.u
         )
         plain = np.exp(boxes.u[cell] + (offset if offset.size else 0.0))
@@ -98,7 +94,8 @@ def test_masses_and_how_the_likelihood_climbs_with_u() -> None:
             np.testing.assert_allclose(curvature[c], (q * (1 - q))[at].sum(axis=0))
 
 
-def test_gains_of_an_edge_and_their_spread_are_sums_over_images() -> None:
+@TWINS
+def test_gains_of_an_edge_and_their_spread_are_sums_over_images(loops) -> None:
     """u_k makes one Newton step in each cell, here and there."""
     rng = np.random.default_rng(7)
     feature, source, cell = (
@@ -108,7 +105,7 @@ def test_gains_of_an_edge_and_their_spread_are_sums_over_images() -> None:
     )
     boxes, k, d, places = example_boxes(rng, 2), 0, 0, np.array([0.1, 0.9, np.inf])
     at = float(boxes.upper[k, d])
-    masses = soft_box_masses(
+    masses = loops.soft_box_masses(
         feature, source, np.empty((120, 0)), cell, boxes.lower, boxes.upper, boxes.width, boxes.u
     )
 
@@ -125,12 +122,14 @@ def test_gains_of_an_edge_and_their_spread_are_sums_over_images() -> None:
             step += (own - p).sum() ** 2 / (2 * (p * (1 - p)).sum())
         return np.log(q[np.arange(120), source]), step
 
-    found = gains_of_edge(feature, source, cell, *masses, k, d, 1.0, at, places, boxes.width)
+    found = loops.gains_of_edge(feature, source, cell, *masses, k, d, 1.0, at, places, boxes.width)
     (now, step_now) = shares(at)
     for place, gain in zip(places, found, strict=True):
         then, step = shares(place)
         assert gain == pytest.approx((then - now).sum() + step - step_now, rel=1e-9)
-        spread = spread_of_gain(feature, source, *masses[:3], k, d, 1.0, at, place, boxes.width)
+        spread = plain_boxes.spread_of_gain(
+            feature, source, *masses[:3], k, d, 1.0, at, place, boxes.width
+        )
         assert spread == pytest.approx(np.sqrt(120) * np.std(then - now), rel=1e-9)
 
 

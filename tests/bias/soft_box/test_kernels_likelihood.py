@@ -1,4 +1,4 @@
-"""The compiled likelihood of soft boxes: the formula, and its gradient."""
+"""The likelihood of soft boxes, compiled and plain: the formula, its gradient and information."""
 
 from __future__ import annotations
 
@@ -6,18 +6,25 @@ import numpy as np
 import pytest
 
 from soft_boxes import example_boxes, plain_log_likelihood
-from unskew.bias.soft_box.fit import log_soft_boxes
-from unskew.bias.soft_box.kernels_likelihood import evaluate_soft_boxes, list_edges
+from unskew.bias.soft_box import kernels_likelihood, plain_likelihood
+from unskew.bias.soft_box.fit import log_soft_boxes, soft_box_jacobian
+from unskew.bias.soft_box.kernels_likelihood import list_edges
 from unskew.bias.soft_box.likelihood import (
     edge_slots,
     evaluate_boxes,
+    inform_boxes,
     pose_problem,
 )
+from unskew.bias.soft_box.plain_likelihood import sum_information
+from unskew.engine import compilation
 from unskew.records import Floats
-from unskew.solve.kernels_compiler import TILE_ROWS
 
 
-def test_the_compiled_sum_is_the_formula_and_its_gradient_the_finite_difference() -> None:
+@pytest.mark.parametrize("plain_numbers", [0, compilation.PLAIN_NUMBERS])
+def test_the_sum_is_the_formula_and_its_gradient_the_finite_difference(
+    monkeypatch, plain_numbers: int
+) -> None:
+    monkeypatch.setattr(compilation, "PLAIN_NUMBERS", plain_numbers)
     rng = np.random.default_rng(0)
     feature, source, cell = (
         rng.normal(size=(200, 2)),
@@ -71,16 +78,76 @@ def test_edges_are_listed_lower_ones_first_and_only_finite_ones() -> None:
     assert at.tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
 
 
-def test_many_tiles_are_the_sum_of_their_images() -> None:
+@pytest.mark.parametrize("loops", [kernels_likelihood, plain_likelihood])
+def test_many_tiles_are_the_sum_of_their_images(loops) -> None:
     """Images repeated until they fill several tiles: without prior everything is as many times."""
     rng = np.random.default_rng(3)
     feature, source, boxes = rng.normal(size=(50, 2)), rng.integers(3, size=50), example_boxes(rng)
-    times = 3 * TILE_ROWS // 50 + 1
+    times = 3 * compilation.TILE_ROWS // 50 + 1
 
     def evaluated(n: int) -> tuple[float, float, Floats, Floats]:
         images = np.tile(feature, (n, 1)), np.tile(source, n), np.empty((50 * n, 0))
         bound, fixed = np.array([0, 50 * n]), np.zeros(3, dtype=np.bool_)
-        return evaluate_soft_boxes(*images, bound, fixed, 0.0, *boxes, True)
+        return loops.evaluate_soft_boxes(*images, bound, fixed, 0.0, *boxes, True)
 
     for one, many in zip(evaluated(1), evaluated(times), strict=True):
         np.testing.assert_allclose(many, times * np.asarray(one), rtol=1e-9, atol=1e-9)
+
+
+def test_the_information_is_the_expected_outer_product_of_the_scores() -> None:
+    rng = np.random.default_rng(1)
+    feature, source = rng.normal(size=(100, 2)), rng.integers(3, size=100)
+    boxes = example_boxes(rng)
+    information = inform_boxes(
+        pose_problem(feature, source, 3, None, None, None).informing(100), boxes
+    )
+    jacobian = soft_box_jacobian(feature, boxes.lower, boxes.upper, boxes.width)
+    q = np.exp(boxes.u + log_soft_boxes(feature, boxes.lower, boxes.upper, boxes.width))
+    q /= q.sum(axis=1, keepdims=True)
+    score = np.concatenate([jacobian, np.broadcast_to(np.eye(3), (100, 3, 3))], axis=2)
+    mean = np.einsum("nk,nkp->np", q, score)
+    expected = np.einsum("nk,nkp,nkr->pr", q, score, score) - mean.T @ mean
+    p = len(information.theta)
+    np.testing.assert_allclose(information.theta, expected[:p, :p], atol=1e-10)
+    np.testing.assert_allclose(information.cross[0], expected[:p, p:], atol=1e-10)
+    np.testing.assert_allclose(information.u[0], expected[p:, p:], atol=1e-10)
+
+
+def test_cells_have_information_of_their_own_and_share_that_of_the_edges() -> None:
+    """Two cells of an offset each: θ sums over them, u and the cross part stay apart."""
+    rng = np.random.default_rng(2)
+    feature, offset, boxes = (
+        rng.normal(size=(70, 2)),
+        rng.normal(size=(70, 3)),
+        example_boxes(rng, 2),
+    )
+    edges = (boxes.lower, boxes.upper, boxes.width)
+    theta, u, cross = sum_information(feature, offset, np.array([0, 30, 70]), *edges, boxes.u)
+    parts = [
+        sum_information(feature[rows], offset[rows], np.array([0, size]), *edges, boxes.u[[c]])
+        for c, (rows, size) in enumerate(((slice(0, 30), 30), (slice(30, 70), 40)))
+    ]
+    np.testing.assert_allclose(theta, parts[0][0] + parts[1][0], atol=1e-10)
+    np.testing.assert_allclose(u, np.concatenate([part[1] for part in parts]), atol=1e-10)
+    np.testing.assert_allclose(cross, np.concatenate([part[2] for part in parts]), atol=1e-10)
+    np.testing.assert_allclose(theta, theta.T)
+    assert np.linalg.eigvalsh(theta).min() > -1e-10
+    np.testing.assert_allclose(u.sum(axis=2), 0.0, atol=1e-10)  # a constant in u changes nothing
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_plain_loop_and_the_compiled_one_are_twins(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    n, n_cells = 300 * (seed + 1), 1 + seed % 3
+    feature, cell = rng.normal(size=(n, 2)), np.sort(rng.integers(n_cells, size=n))
+    offset = rng.normal(size=(n, 3)) if seed % 2 else np.empty((n, 0))
+    boxes = example_boxes(rng, n_cells)
+    given = (
+        *(feature, rng.integers(3, size=n), offset, np.searchsorted(cell, range(n_cells + 1))),
+        *(np.array([True, False, False]), 2.0, *boxes, True),
+    )
+    one, other = (
+        loops.evaluate_soft_boxes(*given) for loops in (kernels_likelihood, plain_likelihood)
+    )
+    for compiled, plain in zip(one, other, strict=True):
+        np.testing.assert_allclose(plain, compiled, rtol=1e-12, atol=1e-12 * n)

@@ -19,6 +19,7 @@ from unskew.bias.soft_box.likelihood import (
     pose_problem,
 )
 from unskew.bias.soft_box.permutation import permutation_p_value
+from unskew.bias.soft_box.plain_boxes import box_loops
 from unskew.bias.soft_box.search import (
     constant_membership,
     make_room,
@@ -206,10 +207,9 @@ def log_soft_boxes(feature_nd: Floats, lower_kd: Floats, upper_kd: Floats, width
     >>> log_soft_boxes(x, np.array([[-np.inf]]), np.array([[1.0]]), 1.0)[:, 0].round(3)
     array([ 0.   , -0.693,   -inf])
     """
-    from unskew.bias.soft_box.kernels_boxes import omega_of_boxes
-
     edges = (np.asarray(edge_kd, dtype=np.float64) for edge_kd in (lower_kd, upper_kd))
-    omega_nk: Floats = omega_of_boxes(
+    loops = box_loops(len(feature_nd) * len(lower_kd))
+    omega_nk: Floats = loops.omega_of_boxes(
         np.asarray(feature_nd, dtype=np.float64), *edges, float(width)
     )
     # NumPy takes several logarithms at once, a compiled loop with branches one at a time.

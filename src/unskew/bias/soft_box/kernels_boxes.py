@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from unskew.engine.compilation import compiled
 from unskew.records import Floats, Ints
-from unskew.solve.kernels_compiler import compiled
 
 # A sum of logarithms is the logarithm of a product, taken where that becomes so small: one
 # logarithm for many images.
@@ -213,38 +213,3 @@ def gains_of_edge(
             )
             then_a[a] -= newton_gain(slope_ck[c, k], curvature_ck[c, k])
     return then_a
-
-
-@compiled
-def spread_of_gain(
-    feature_nd: Floats,
-    source_n: Ints,
-    factor_nk: Floats,
-    distance_nk: Floats,
-    mass_nk: Floats,
-    k: int,
-    d: int,
-    sign: float,
-    at: float,
-    place: float,
-    width: float,
-) -> float:
-    """√(n Var) of the images' gains with the edge at another place where all stay inside.
-
-    A gain is the log of the ratio of q_{i,s_i}.
-    """
-    n, n_sources = mass_nk.shape
-    total, square = 0.0, 0.0
-    for i in range(n):
-        z, now = sign * feature_nd[i, d], mass_nk[i, k]
-        without = max(distance_nk[i, k] - max(z - sign * at, 0.0), 0.0)
-        then = factor_nk[i, k] * max(0.0, 1.0 - (without + max(z - sign * place, 0.0)) / width)
-        if then != now:
-            rest = 1e-300
-            for other in range(n_sources):
-                rest += mass_nk[i, other] if other != k else 0.0
-            gain = np.log((rest + now) / (rest + then) * (then / now if source_n[i] == k else 1.0))
-            total += gain
-            square += gain * gain
-    spread: float = np.sqrt(max(square - total * total / n, 0.0))
-    return spread

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from unskew.bias.soft_box.kernels_boxes import add_log
+from unskew.engine.compilation import TILE_ROWS, compiled
 from unskew.records import Bools, Floats, Ints
-from unskew.solve.kernels_compiler import TILE_ROWS, compiled
 
 
 class Edges(NamedTuple):

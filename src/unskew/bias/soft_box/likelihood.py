@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from unskew.bias.likelihood import own_means
+from unskew.bias.soft_box.plain_boxes import box_loops
+from unskew.bias.soft_box.plain_likelihood import likelihood_loops, sum_information
+from unskew.engine.threads import one_blas_thread
 from unskew.records import Bools, Floats, Ints
 from unskew.records.arrays import count_pairs
 
@@ -23,6 +26,8 @@ TRIALS_OF_LENGTH = 3  # lengths of a step that are tried before it is damped mor
 MOST_TRIALS = 24  # then no direction climbs
 ROWS_OF_INFORMATION = 3_000  # the Fisher information is summed over about this many images,
 SHARE_OF_INFORMATION = 0.01  # or this share of them, if that is more
+
+PASSES = 10  # times as many as the solver of weights reads its numbers: so compiling pays sooner
 
 
 class Boxes(NamedTuple):
@@ -67,6 +72,7 @@ class LabelProblem:
     is_fixed : (K,) sources whose ω is 1: the reference, and those without images.
     unit_share : independent units (groups) for each image: so much of an image's log-likelihood is
         evidence.
+    numbers : read in all, of the problem that this is or is a part of: whether compiling pays.
     """
 
     feature: Floats
@@ -77,10 +83,16 @@ class LabelProblem:
     count: Ints
     is_fixed: Bools
     unit_share: float = 1.0
+    numbers: float = 0.0
 
     @property
     def n_sources(self) -> int:
         return int(self.count.shape[1])
+
+    @property
+    def box_loops(self) -> Any:
+        """The module whose loops over the images to take."""
+        return box_loops(self.numbers)
 
     @property
     def n_cells(self) -> int:
@@ -167,6 +179,7 @@ def pose_problem(
         1.0
         if group_n is None or np.array_equal(group_n, np.arange(n))
         else np.unique(group_n).size / n,
+        float(PASSES * n * n_sources),
     )
 
 
@@ -226,18 +239,13 @@ def evaluate_boxes(
     support: the likelihood does not mind how small ω is there if no other source has them, and one
     such image would get most of the weight.
     """
-    from unskew.bias.soft_box.kernels_likelihood import evaluate_soft_boxes
-
     images = (problem.feature, problem.source, problem.offset, problem.bound)
-    return LikelihoodValue(
-        *evaluate_soft_boxes(*images, problem.is_fixed, problem.prior, *boxes, with_gradient)
-    )
+    arguments = (*images, problem.is_fixed, problem.prior, *boxes, with_gradient)
+    return LikelihoodValue(*likelihood_loops(problem.numbers).evaluate_soft_boxes(*arguments))
 
 
 def inform_boxes(images: InformingImages, boxes: Boxes) -> LabelInformation:
     """Sum the Fisher information at the boxes."""
-    from unskew.bias.soft_box.kernels_information import sum_information
-
     return LabelInformation(
         *(
             images.weight * sum_
@@ -246,6 +254,7 @@ def inform_boxes(images: InformingImages, boxes: Boxes) -> LabelInformation:
     )
 
 
+@one_blas_thread()
 def ascend(
     problem: LabelProblem,
     boxes: Boxes,

@@ -19,6 +19,8 @@ from unskew.bias.soft_box.likelihood import (
     evaluate_boxes,
     uncrossed,
 )
+from unskew.bias.soft_box.plain_boxes import spread_of_gain
+from unskew.engine.threads import one_blas_thread
 from unskew.records import Floats, Ints
 from unskew.records.arrays import count_pairs, row_maxima
 
@@ -41,6 +43,7 @@ MOST_MOVES = 1000  # of the edges of a source; each makes room for the image far
 ROOM = 0.02  # of γ, left between an image and the rim of its own source's support
 
 
+@one_blas_thread()
 def search_boxes(
     problem: LabelProblem, constant_nk: Floats, rng: np.random.Generator
 ) -> Ascent | None:
@@ -96,9 +99,7 @@ def start_from_tails(problem: LabelProblem, constant_nk: Floats) -> list[Boxes]:
     Source k has a share ``tail`` of its images beyond the edge; under constant ω it would have Σ_{i
     beyond} q⁰_ik/n_k. A tail without any edge is left out.
     """
-    from unskew.bias.soft_box.kernels_boxes import farthest_images
-
-    nothing = problem.no_boxes()
+    loops, nothing = problem.box_loops, problem.no_boxes()
     tail_a = np.array(START_TAILS)
     lower_akd, upper_akd = (
         np.repeat(edge_kd[None], tail_a.size, axis=0) for edge_kd in (nothing.lower, nothing.upper)
@@ -120,7 +121,7 @@ def start_from_tails(problem: LabelProblem, constant_nk: Floats) -> list[Boxes]:
     starts = []
     for lower_kd, upper_kd in zip(lower_akd, upper_akd, strict=True):
         farthest = float(
-            farthest_images(problem.feature, problem.source, lower_kd, upper_kd)[1].max()
+            loops.farthest_images(problem.feature, problem.source, lower_kd, upper_kd)[1].max()
         )
         if farthest > 0:
             starts.append(Boxes(lower_kd, upper_kd, 1.1 * farthest, nothing.u))
@@ -155,12 +156,12 @@ def make_room(problem: LabelProblem, boxes: Boxes) -> Boxes:
 
     They move as little as it takes.
     """
-    from unskew.bias.soft_box.kernels_boxes import farthest_images
-
     lower_kd, upper_kd = boxes.lower.copy(), boxes.upper.copy()
     reach = (1.0 - ROOM) * boxes.width
     for tried in range(MOST_MOVES + 1):
-        row_k, distance_k = farthest_images(problem.feature, problem.source, lower_kd, upper_kd)
+        row_k, distance_k = problem.box_loops.farthest_images(
+            problem.feature, problem.source, lower_kd, upper_kd
+        )
         outside = np.flatnonzero(distance_k > reach * (1.0 + 1e-9))
         if outside.size == 0:
             break
@@ -212,6 +213,7 @@ def _subsample(problem: LabelProblem, n_rows: int, rng: np.random.Generator) -> 
         count_ck[kept],
         problem.is_fixed,
         problem.unit_share,
+        problem.numbers,
     )
 
 
@@ -229,12 +231,10 @@ def _open_and_close(
 
     An edge is closed by making it infinite; the others are held.
     """
-    from unskew.bias.soft_box.kernels_boxes import innermost_places
-
     levels = [_Held(problem, boxes, stride) for stride in _strides(problem.source.size)]
     edges_kd = [boxes.lower.copy(), boxes.upper.copy()]
     place_md = np.quantile(levels[0].rows[0], PLACES, axis=0)
-    innermost = innermost_places(
+    innermost = problem.box_loops.innermost_places(
         problem.feature, problem.source, boxes.lower, boxes.upper, (1.0 - ROOM) * boxes.width
     )
     changed = False
@@ -344,9 +344,7 @@ class _Held:
 
     @cached_property
     def masses(self) -> _Masses:
-        from unskew.bias.soft_box.kernels_boxes import soft_box_masses
-
-        return _Masses(*soft_box_masses(*self.rows, *self.boxes))
+        return _Masses(*self.problem.box_loops.soft_box_masses(*self.rows, *self.boxes))
 
     def gain(self, edge: _Edge, other: float) -> float:
         """Compute what the log-likelihood of all images gains with the edge at another place.
@@ -357,8 +355,6 @@ class _Held:
 
     def error_of_gain(self, edge: _Edge, other: float) -> float:
         """Compute the standard error of `gain`, as far as images differ in their gains."""
-        from unskew.bias.soft_box.kernels_boxes import spread_of_gain
-
         feature_nd, source_n, _, _ = self.rows
         held = (feature_nd, source_n, *self.masses[:3])
         return self.stride * float(
@@ -378,10 +374,8 @@ class _Held:
         return float(open_m[np.argmax(self._gains(edge, open_m))]) if open_m.size else None
 
     def _gains(self, edge: _Edge, place_m: Floats) -> Floats:
-        from unskew.bias.soft_box.kernels_boxes import gains_of_edge
-
         feature_nd, source_n, _, cell_n = self.rows
-        gain_m: Floats = gains_of_edge(
+        gain_m: Floats = self.problem.box_loops.gains_of_edge(
             feature_nd,
             source_n,
             cell_n,

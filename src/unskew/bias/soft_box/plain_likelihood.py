@@ -1,0 +1,192 @@
+"""The likelihood of source labels under soft boxes, in plain NumPy, and its Fisher information.
+
+`evaluate_soft_boxes` is the twin of the compiled one (``kernels_likelihood``), for small problems.
+The information is of a few thousand images, and matrix products are as fast as a compiled loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unskew.engine.compilation import pays_to_compile
+from unskew.records import Bools, Floats, Ints
+
+# Images on the rim of a support count as a little inside it: each would dominate the information.
+RIM = 1e-3
+_LARGEST = float(np.finfo(np.float64).max)
+_TILE_ENTRIES = 1 << 16  # half a megabyte for each array of a tile
+
+
+def likelihood_loops(numbers: float) -> Any:
+    """Return the module whose loops to take for so many numbers."""
+    if pays_to_compile(numbers):
+        from unskew.bias.soft_box import kernels_likelihood as loops
+    else:
+        from unskew.bias.soft_box import plain_likelihood as loops
+    return loops
+
+
+class _Edges(NamedTuple):
+    """(E,) source, feature, sign (−1 for a lower edge, 1 for an upper one) and place of edges.
+
+    Lower ones first, by source. ``own``: (K, E) 1 where an edge is of the source.
+    """
+
+    source: Ints
+    feature: Ints
+    sign: Floats
+    at: Floats
+    own: Floats
+
+
+class _Tile(NamedTuple):
+    """Of some images: 1 where each is beyond each edge, ω, and q_ik/ω_ik."""
+
+    rows: slice
+    beyond_et: Floats
+    omega_kt: Floats
+    ratio_kt: Floats
+
+
+def _list_edges(lower_kd: Floats, upper_kd: Floats) -> _Edges:
+    (low_k, low_d), (high_k, high_d) = (
+        np.nonzero(np.isfinite(edge_kd)) for edge_kd in (lower_kd, upper_kd)
+    )
+    source_e = np.concatenate([low_k, high_k])
+    at_e = np.concatenate([lower_kd[low_k, low_d], upper_kd[high_k, high_d]])
+    sign_e = np.repeat([-1.0, 1.0], [low_k.size, high_k.size])
+    own_ke = (source_e == np.arange(lower_kd.shape[0])[:, None]).astype(np.float64)
+    return _Edges(source_e, np.concatenate([low_d, high_d]), sign_e, at_e, own_ke)
+
+
+def _tiles(
+    feature_nd: Floats, offset_nk: Floats, bounds: Any, edges: _Edges, width: float, u_k: Floats
+) -> Iterator[_Tile]:
+    """Yield the images between the bounds, all of one cell."""
+    step = max(64, _TILE_ENTRIES // max(edges.source.size, u_k.size))
+    shift_e = (edges.sign * edges.at)[:, None]
+    has_images = u_k > -np.inf
+    for start in range(bounds[0], bounds[1], step):
+        rows = slice(start, min(start + step, bounds[1]))
+        gap_et = feature_nd[rows].T[edges.feature] * edges.sign[:, None]
+        np.maximum(np.subtract(gap_et, shift_e, out=gap_et), 0.0, out=gap_et)
+        omega_kt = 1.0 - (edges.own @ gap_et) / width
+        np.maximum(omega_kt, 0.0, out=omega_kt)
+        omega_kt[~has_images] = 0.0
+        factor_kt = np.exp(u_k)[:, None]  # u is at most 0
+        if offset_nk.shape[1]:
+            log_kt = np.where(omega_kt > 0, u_k[:, None] + offset_nk[rows].T, -np.inf)
+            factor_kt = np.exp(log_kt - np.maximum(log_kt.max(axis=0), -_LARGEST))
+        ratio_kt = factor_kt / (factor_kt * omega_kt).sum(axis=0)
+        yield _Tile(rows, (gap_et > 0).astype(np.float64), omega_kt, ratio_kt)
+
+
+def evaluate_soft_boxes(
+    feature_nd: Floats,
+    source_n: Ints,
+    offset_nk: Floats,
+    bound_c: Ints,
+    is_fixed_k: Bools,
+    prior: float,
+    lower_kd: Floats,
+    upper_kd: Floats,
+    width: float,
+    u_ck: Floats,
+    with_gradient: bool,
+) -> tuple[float, float, Floats, Floats]:
+    """Evaluate L, its first term, and the gradients of L by θ and by each cell's u.
+
+    See `kernels_likelihood.evaluate_soft_boxes`.
+    """
+    n_sources, edges = u_ck.shape[1], _list_edges(lower_kd, upper_kd)
+    edge, rim_prior = np.arange(edges.source.size), prior / source_n.size
+    gradient_p, gradient_ck = np.zeros(edge.size + 1), np.zeros(u_ck.shape)
+    mass_k, inside_k, beyond_e = np.zeros(n_sources), np.zeros(n_sources), np.zeros(edge.size)
+    total, per_own = 0.0, 0.0
+    with np.errstate(all="ignore"):
+        for c, u_k in enumerate(u_ck):
+            images = (feature_nd, offset_nk, bound_c[c : c + 2].tolist(), edges, width, u_k)
+            for rows, beyond_et, omega_kt, ratio_kt in _tiles(*images):
+                own = (source_n[rows], np.arange(omega_kt.shape[1]))
+                own_omega_t = omega_kt[own]
+                own_q_t = ratio_kt[own] * own_omega_t
+                if not np.all(own_q_t > 0.0):
+                    return -np.inf, -np.inf, np.zeros(edge.size + 1), np.zeros(u_ck.shape)
+                per_omega_t = 1.0 / own_omega_t
+                total += float(np.log(own_q_t).sum())
+                per_own += float(per_omega_t.sum())
+                mass_k += omega_kt.sum(axis=1)
+                if not with_gradient:
+                    continue
+                is_inside_kt = (omega_kt > 0).astype(np.float64)
+                pull_kt = ratio_kt * is_inside_kt
+                q_kt = pull_kt * omega_kt
+                gradient_ck[c] += np.bincount(own[0], minlength=n_sources) - q_kt.sum(axis=1)
+                inside_k += is_inside_kt.sum(axis=1)
+                # Minus the derivative by ω_ik; by log γ it is Σ_ik (1 − ω_ik) times that.
+                own_pull_t = per_omega_t * (1.0 + rim_prior * per_omega_t)
+                pull_kt[own] -= own_pull_t
+                gradient_p[-1] -= float(pull_kt.sum() - q_kt.sum() + own_pull_t @ own_omega_t)
+                gradient_p[:-1] -= (pull_kt @ beyond_et.T)[edges.source, edge]
+                beyond_e += (is_inside_kt @ beyond_et.T)[edges.source, edge]
+        free_k = ~is_fixed_k
+        value = total - rim_prior * per_own
+        value += prior * float(np.log(mass_k[free_k] / source_n.size).sum())
+        gradient_p[-1] += prior * float(((inside_k - mass_k) / mass_k)[free_k].sum())
+        gradient_p[:-1] += prior * beyond_e / mass_k[edges.source]
+        gradient_p[:-1] *= edges.sign / width
+    return value, total, gradient_p, gradient_ck
+
+
+def sum_information(
+    feature_nd: Floats,
+    offset_nk: Floats,
+    bound_c: Ints,
+    lower_kd: Floats,
+    upper_kd: Floats,
+    width: float,
+    u_ck: Floats,
+) -> tuple[Floats, Floats, Floats]:
+    """Sum the Fisher information Σ_i [Σ_k q_ik g_ik g_ikᵀ − ḡ_i ḡ_iᵀ].
+
+    That of θ, that of each cell's u, and that across. g_ik is the derivative of log(e^{u_k} ω_ik)
+    by the edges of k, by log γ and by u, and ḡ_i = Σ_k q_ik g_ik.
+    """
+    (n_cells, n_sources), edges = u_ck.shape, _list_edges(lower_kd, upper_kd)
+    n_edges = edges.source.size
+    n_free, n_all = n_edges + 1, n_edges + 1 + n_sources
+    fisher_cpp = np.zeros((n_cells, n_all, n_all))
+    together_ee = edges.own.T @ edges.own
+    at_u = n_free + np.arange(n_sources)
+    with np.errstate(all="ignore"):
+        for c, u_k in enumerate(u_ck):
+            images = (feature_nd, offset_nk, bound_c[c : c + 2].tolist(), edges, width, u_k)
+            for _, beyond_et, omega_kt, ratio_kt in _tiles(*images):
+                per_omega_kt = 1.0 / np.maximum(omega_kt, RIM)
+                q_kt = ratio_kt * omega_kt
+                by_width_kt = (1.0 - omega_kt) * per_omega_kt
+                by_edge_et = per_omega_kt[edges.source] * beyond_et
+                by_edge_et *= (edges.sign / width)[:, None]
+                moved_kt = q_kt * by_width_kt
+                mean_pt = np.concatenate(
+                    [q_kt[edges.source] * by_edge_et, moved_kt.sum(axis=0)[None], q_kt]
+                )
+                fisher_pp = fisher_cpp[c]
+                fisher_pp -= mean_pt @ mean_pt.T
+                edge_et = mean_pt[:n_edges]
+                fisher_pp[:n_edges, :n_edges] += together_ee * (edge_et @ by_edge_et.T)
+                across_e = np.einsum("et,et->e", edge_et, by_width_kt[edges.source])
+                fisher_pp[:n_edges, n_edges] += across_e
+                fisher_pp[n_edges, :n_edges] += across_e
+                fisher_pp[n_edges, n_edges] += np.vdot(moved_kt, by_width_kt)
+                by_edge_ke = edges.own * edge_et.sum(axis=1)
+                fisher_pp[n_free:, :n_edges] += by_edge_ke
+                fisher_pp[:n_edges, n_free:] += by_edge_ke.T
+                fisher_pp[n_free:, n_edges] += moved_kt.sum(axis=1)
+                fisher_pp[n_edges, n_free:] += moved_kt.sum(axis=1)
+                fisher_pp[at_u, at_u] += q_kt.sum(axis=1)
+    information_pp = fisher_cpp[:, :n_free, :n_free].sum(axis=0)
+    return information_pp, fisher_cpp[:, n_free:, n_free:], fisher_cpp[:, :n_free, n_free:]
