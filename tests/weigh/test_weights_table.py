@@ -180,6 +180,7 @@ def test_weights_of_the_whole_pool_name_no_split(tmp_path):
         ("sample_weight", "=1+1"),
         ("id", "same"),
         ("id", None),
+        ("id", pd.Series([[1, 2]] * 40)),
     ],
 )
 def test_what_no_run_writes_is_no_table_of_weights(

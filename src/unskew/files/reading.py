@@ -191,7 +191,7 @@ def read_arrow(path: Path_, columns: Sequence[str] | None = None) -> pa.Table:
             check_unpacked(unpacked_size(file.metadata), path, packed)
             schema, metadata = file.schema_arrow, file.metadata
         named = None if columns is None else list(columns)
-        texts, rows = _long_texts(path, metadata, named, unpacked_limit(packed))
+        texts, rows = _long_texts(path, metadata, schema, named, unpacked_limit(packed))
         with pq.ParquetFile(path, metadata=metadata, read_dictionary=texts) as file:
             batches, size = [], 0
             for batch in file.iter_batches(rows, columns=named):
@@ -218,43 +218,57 @@ def unpacked_size(metadata: Any) -> int:
 
 
 def _long_texts(
-    path: Path_, metadata: Any, named: Sequence[str] | None, limit: int
+    path: Path_, metadata: Any, schema: Any, named: Sequence[str] | None, limit: int
 ) -> tuple[list[str], int]:
     """Find columns of texts that repeat a long one so often that the limit may be exceeded.
 
     A text of a megabyte takes a few bytes of the file for each of a million rows. These columns are
     read as dictionaries, whose size in full is known before it is needed. Also return the rows of a
-    batch: few where texts are packed in another way that hides their length.
+    batch: few where texts are within lists, or packed in a way that hides their length. What the
+    footer says of single columns is not looked at: where it is damaged, Arrow ends the process.
     """
-    rows, size_of = _ROWS_AT_ONCE, dict[str, int]()
+    import pyarrow as pa
+
+    fields = [field for field in schema if named is None or field.name in named]
+    texts = [field.name for field in fields if _is_text(field.type)]
+    is_nested = any(pa.types.is_nested(field.type) for field in fields)
+    rows, size_of = _ROWS_AT_ONCE, dict.fromkeys(texts, 0)
     for at in range(metadata.num_row_groups):
         group = metadata.row_group(at)
-        for number in range(group.num_columns):
-            chunk = group.column(number)
-            name = chunk.path_in_schema
-            if (
-                chunk.physical_type != "BYTE_ARRAY"
-                or chunk.num_values * chunk.total_uncompressed_size <= limit
-                or (named is not None and name.partition(".")[0] not in named)
-            ):
-                continue
-            if "." in name or not chunk.has_dictionary_page:
-                rows = _FEW_ROWS
-            else:
-                longest = _longest_in_dictionary(path, metadata, at, name)
-                size_of[name] = size_of.get(name, 0) + longest * chunk.num_values
+        if is_nested and group.num_rows * group.total_byte_size > limit:
+            rows = _FEW_ROWS
+        for name in texts:
+            longest = _longest_in_dictionary(path, metadata, at, name)
+            rows = _FEW_ROWS if longest is None else rows
+            size_of[name] += group.num_rows * (longest or 0)
     return [name for name, size in size_of.items() if size > limit], rows
 
 
-def _longest_in_dictionary(path: Path_, metadata: Any, group: int, name: str) -> int:
-    """Return the length of the longest text in the dictionary of a column, by reading one row."""
+def _is_text(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return any(
+        is_kind(kind)
+        for is_kind in (pa.types.is_string, pa.types.is_binary, pa.types.is_large_string)
+    )
+
+
+def _longest_in_dictionary(path: Path_, metadata: Any, group: int, name: str) -> int | None:
+    """Return the length of the longest text in the dictionary of a column, by reading one row.
+
+    None where Arrow does not read the column as a dictionary (prefixes that texts share).
+    """
+    import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(path, metadata=metadata, read_dictionary=[name]) as file:
-        for batch in file.iter_batches(1, row_groups=[group], columns=[name]):
-            lengths = pc.binary_length(batch.column(0).dictionary)
-            return int(pc.max(lengths).as_py() or 0)
+    try:
+        with pq.ParquetFile(path, metadata=metadata, read_dictionary=[name]) as file:
+            for batch in file.iter_batches(1, row_groups=[group], columns=[name]):
+                lengths = pc.binary_length(batch.column(0).dictionary)
+                return int(pc.max(lengths).as_py() or 0)
+    except (pa.ArrowException, OSError, AttributeError):
+        return None
     return 0
 
 
@@ -264,9 +278,7 @@ def _dense_size(column: Any) -> int:
     import pyarrow.compute as pc
 
     kind = getattr(column.type, "value_type", None)
-    if not pa.types.is_dictionary(column.type) or not (
-        pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind)
-    ):
+    if not pa.types.is_dictionary(column.type) or not _is_text(kind):
         return int(column.nbytes)
     lengths = pc.binary_length(column.dictionary).cast(pa.int64())
     return 8 * len(column) + int(pc.sum(lengths.take(column.indices)).as_py() or 0)

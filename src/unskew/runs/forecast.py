@@ -163,7 +163,7 @@ def probe_input(inputs: Inputs, progress: bool | None = None) -> tuple[Pool, lis
         pool,
         _SIDE,
         config.learn.resize,
-        cache=usable_cache(config.cache),
+        cache=usable_cache(config),
         jobs=config.engine.jobs,
         tolerance=config.sources.tolerance,
         max_pixels=config.sources.max_pixels,

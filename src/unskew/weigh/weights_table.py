@@ -132,6 +132,11 @@ def read_weights_table(path: str | PathLike[str]) -> pd.DataFrame:
             path=str(file),
             columns=lacking,
         )
+    for name in COLUMNS:
+        if name != "label" and pa.types.is_nested(table.schema.field(name).type):
+            raise DataError(
+                f"{file} is no table of weights: {name} holds lists.", path=str(file), column=name
+            )
     with damage_named(file, "a table of weights"):
         frame: pd.DataFrame = table.select(list(COLUMNS)).to_pandas(ignore_metadata=True)
         _check_values(frame, file)
