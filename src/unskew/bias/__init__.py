@@ -45,18 +45,21 @@
 - ``soft_box``: `SoftBox`: 1 in a box, falling off around it.
 """
 
-from unskew.bias.base import Bias, BiasData, Description, Factor
-from unskew.bias.box import Box
-from unskew.bias.class_shift import ClassShift
-from unskew.bias.class_tilt import ClassTilt
-from unskew.bias.features import read_feature_column
-from unskew.bias.known import Known
-from unskew.bias.product import Product
-from unskew.bias.propensity import Propensity
-from unskew.bias.soft_box.model import SoftBox
-from unskew.bias.strata import Strata
-from unskew.bias.subpopulation import Subpopulation
-from unskew.bias.tilt import Tilt
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unskew.bias.base import Bias, BiasData, Description, Factor
+    from unskew.bias.box import Box
+    from unskew.bias.class_shift import ClassShift
+    from unskew.bias.class_tilt import ClassTilt
+    from unskew.bias.features import read_feature_column
+    from unskew.bias.known import Known
+    from unskew.bias.product import Product
+    from unskew.bias.propensity import Propensity
+    from unskew.bias.soft_box.model import SoftBox
+    from unskew.bias.strata import Strata
+    from unskew.bias.subpopulation import Subpopulation
+    from unskew.bias.tilt import Tilt
 
 __all__ = [
     "Bias",
@@ -75,3 +78,36 @@ __all__ = [
     "Tilt",
     "read_feature_column",
 ]
+
+# Where each name is from; a family is loaded when it is asked for.
+_HOME = {
+    "Bias": "base",
+    "BiasData": "base",
+    "Box": "box",
+    "ClassShift": "class_shift",
+    "ClassTilt": "class_tilt",
+    "Description": "base",
+    "Factor": "base",
+    "Known": "known",
+    "Product": "product",
+    "Propensity": "propensity",
+    "SoftBox": "soft_box.model",
+    "Strata": "strata",
+    "Subpopulation": "subpopulation",
+    "Tilt": "tilt",
+    "read_feature_column": "features",
+}
+
+
+def __getattr__(name: str) -> Any:
+    from importlib import import_module
+
+    if name not in _HOME:
+        raise AttributeError(f"module 'unskew.bias' has no attribute {name!r}")
+    value = getattr(import_module(f"unskew.bias.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

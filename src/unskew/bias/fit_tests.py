@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import scipy.special
+import scipy
 
 from unskew.bias.comparisons import Comparison
 from unskew.bias.probe_functions import Column, JointFunctions, make_joint

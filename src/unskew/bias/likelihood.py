@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import scipy.linalg
+import scipy
 
 from unskew.errors import ConvergenceError
 from unskew.records import Floats, Ints

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy.special
+import scipy
 
 from unskew.errors import CoverageError, DataError, first_few
 from unskew.records import Bools, Floats, Ints, Pool, Weights

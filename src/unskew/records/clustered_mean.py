@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import scipy.special
+import scipy
 
 from unskew.records.arrays import Floats, Ints
 from unskew.records.weights import Estimate

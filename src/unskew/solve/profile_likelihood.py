@@ -20,8 +20,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.linalg
-import scipy.special
+import scipy
 
 from unskew.records import Bools, Floats, Ints
 from unskew.records.design_weights import add_design

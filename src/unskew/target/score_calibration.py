@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-import scipy.special
+import scipy
 
 from unskew.errors import ConvergenceError
 from unskew.records import Floats, Ints

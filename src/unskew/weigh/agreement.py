@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
-import scipy.special
+import scipy
 
 from unskew.records import Estimate, Floats, Ints
 from unskew.records.agreement import Agreement, SourceEstimate, WithoutSource

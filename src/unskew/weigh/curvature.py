@@ -10,9 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import scipy.linalg
+import scipy
 import scipy.sparse
-import scipy.sparse.linalg
 
 from unskew.errors import ConfigError, ConvergenceError
 from unskew.records import Status
@@ -129,7 +128,9 @@ def _factorise(grounded: Any, smallest: float) -> Callable[[Floats], Floats]:
     if scipy.sparse.issparse(grounded):
         # Symmetric mode keeps to the fill-reducing order: a positive definite matrix needs no
         # pivoting.
-        factor = scipy.sparse.linalg.splu(
+        from scipy.sparse.linalg import splu
+
+        factor = splu(
             scipy.sparse.csc_matrix(grounded),
             permc_spec="MMD_AT_PLUS_A",
             options={"SymmetricMode": True},

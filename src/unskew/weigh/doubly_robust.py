@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy.special
+import scipy
 
 from unskew.errors import ConfigError
 from unskew.records import Estimate, Floats, Ints, RobustEstimate, Target

@@ -18,7 +18,7 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-import scipy.special
+import scipy
 
 from unskew.records import Bools, Codes, Estimate, Floats, Ints
 from unskew.records.arrays import log_sums

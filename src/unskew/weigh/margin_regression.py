@@ -12,7 +12,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import scipy.linalg
+import scipy
 
 from unskew.errors import ConfigError, CoverageError, first_few
 from unskew.records import Floats, Ints, Target

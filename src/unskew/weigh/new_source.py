@@ -16,8 +16,6 @@ from functools import cached_property
 
 import numpy as np
 import scipy
-import scipy.linalg
-import scipy.special
 
 from unskew.records import Floats
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import scipy
 import scipy.sparse
 import scipy.sparse.csgraph
-import scipy.special
 
 from unskew.errors import DataError
 from unskew.records import Estimate, Floats

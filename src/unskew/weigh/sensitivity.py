@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.special
+import scipy
 
 from unskew.engine.arguments import OneOrMore, OpenShare, checked
 from unskew.records import Floats

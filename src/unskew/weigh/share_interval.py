@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import scipy.special
+import scipy
 
 from unskew.records import Estimate, Floats, Ints
 from unskew.records.clustered_mean import effective_size

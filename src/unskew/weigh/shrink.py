@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
+import scipy
 
 from unskew.engine.arguments import checked
 from unskew.errors import ConfigError, CoverageError, DataError, first_few

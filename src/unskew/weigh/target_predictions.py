@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.special
+import scipy
 
 from unskew.errors import ConfigError, DataError
 from unskew.records import Estimate, Floats, Ints

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy
 import scipy.sparse
-import scipy.special
 
 from unskew.errors import warn_caller
 from unskew.records import Estimate, Floats
