@@ -86,8 +86,9 @@ def test_a_run_that_was_stopped_while_writing_can_be_repeated(
 
 def test_images_that_stop_a_run_are_listed(tmp_path: Path, capsys: Captured) -> None:
     photos = write_photos(tmp_path)
-    (photos / "cat" / "p1.png").write_text("no picture")
     assert run_command(["init", str(photos), "-o", str(tmp_path / "run.toml"), "--quiet"]) == 0
+    # Broken since: init tolerates what is broken when it looks.
+    (photos / "cat" / "p1.png").write_text("no picture")
     command = ["weigh", str(tmp_path / "run.toml"), "-o", str(tmp_path / "out"), "--quiet"]
     assert run_command(command) == 4
     assert "unreadable.csv" in capsys.readouterr().err
