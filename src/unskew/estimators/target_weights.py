@@ -117,7 +117,7 @@ def weigh_images(
 
 def _check_columns(pool: Pool, bias: Bias | None, target: Target | None) -> None:
     """Refuse a bias model or target that reads what is neither in X nor in ``attributes``."""
-    names = [] if bias is None else [name for part in bias.parts for name in part.columns]
+    names = [name for part in getattr(bias, "parts", ()) for name in part.columns]
     names += [] if target is None else list(target.by)
     columns = [str(name) for name in pool.frame.columns]
     lacking = [
