@@ -73,7 +73,7 @@ def embed_split(
     Missing ones are computed first.
     """
     copy = get_copy(data, name)
-    network = _network().placed(jobs, cache)
+    network = _network().placed(jobs)
     folder = _folder(cache, _key(copy))
     folder.mkdir(parents=True, exist_ok=True)
     files = []

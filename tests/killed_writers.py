@@ -7,9 +7,13 @@ from __future__ import annotations
 
 import json
 import os
+import random
+import re
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,29 +28,35 @@ def contents(folder: Path) -> dict[str, str]:
     return {path.relative_to(folder).as_posix(): fingerprint_file(path) for path in files}
 
 
-def _killed(write: Callable[[], Any], folder: Path, step: int) -> bool:
-    """Write in another process that is killed just before a step; tell whether it came so far.
+def _signalled(write: Callable[[], Any], folder: Path, step: int, number: int) -> int:
+    """Start to write in another process, which sends itself a signal just before a step.
 
-    A step is one that creates, renames or deletes something below ``folder``.
+    A step is one that creates, renames or deletes something below ``folder``. Without a step
+    (0) the process runs to its end, and exits with the number of its steps.
     """
     process = os.fork()
     if process == 0:
-        left = step
+        done = 0
 
         def watch(event: str, arguments: tuple[Any, ...]) -> None:
-            nonlocal left
+            nonlocal done
             if event in _STEPS or (event == "open" and "w" in str(arguments[1])):
                 # Names below an open folder are relative to it (rmtree).
                 path = str(arguments[0])
-                inside = path.startswith(str(folder)) or not os.path.isabs(path)
-                left -= inside
-                if left == 0:
-                    os.kill(os.getpid(), signal.SIGKILL)
+                done += path.startswith(str(folder)) or not os.path.isabs(path)
+                if done == step != 0:
+                    done += 1  # once
+                    os.kill(os.getpid(), number)
 
         sys.addaudithook(watch)
-        write()
-        os._exit(0)
-    _, status = os.waitpid(process, 0)
+        code = write()
+        os._exit(min(done, 255) if step == 0 else code if isinstance(code, int) else 0)
+    return process
+
+
+def _killed(write: Callable[[], Any], folder: Path, step: int) -> bool:
+    """Write in another process that is killed just before a step; tell whether it came so far."""
+    _, status = os.waitpid(_signalled(write, folder, step, signal.SIGKILL), 0)
     assert status in (0, signal.SIGKILL), status
     return status != 0
 
@@ -120,6 +130,104 @@ def kill_run(folder: Path, every: int = 1) -> Iterator[dict[str, Any]]:
     )
 
 
+# Whole commands, in a folder that holds the results of two runs; what they write is below it.
+COMMANDS = {
+    "weigh": "weigh run.toml -o out --overwrite",
+    "report": "report out",
+    "forecast": "forecast run.toml -o out",
+    "export": "export out --to jsonl -o weights.jsonl --overwrite",
+    "mixture": "export out --to mixture -o mixture --overwrite",
+    "split": "split run.toml -o splits.csv --overwrite",
+    "evaluate": "evaluate out --predictions p.csv -o out --overwrite",
+    "monitor": "monitor out new.csv --restart",
+    "train": "train run.toml -o trained --force --preset probe --arm debiased --replicates 20",
+}
+
+
+def _run_quietly(command: str, folder: Path, errors: str = os.devnull) -> int:
+    """Run a command in ``folder``; what it prints, as JSON, goes into a file."""
+    from unskew.cli.app import run_command
+
+    os.chdir(folder)
+    os.dup2(os.open(errors, os.O_WRONLY | os.O_CREAT), 1)
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+    return run_command([*command.split(), "--json"])
+
+
+def _waited(process: int) -> int:
+    return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+
+
+def _timeless(folder: Path) -> dict[str, str]:
+    """Every file, by its hash or its text: without times of the clock, and hashes of such files."""
+    files = contents(folder)
+    for name in files:
+        if name.endswith((".json", ".md", ".html")):
+            text = (folder / name).read_text(encoding="utf-8")
+            files[name] = re.sub(r'"seconds": [^\]}]*|"[0-9a-f]{64}"', "", text)
+    return files
+
+
+def _write_base(folder: Path) -> None:
+    """A run, its results, predictions, and new images."""
+    import pandas as pd
+
+    from run_data import write_table_run
+    from unskew.cli.app import run_command
+
+    folder.mkdir()
+    configuration = write_table_run(folder)
+    frame = pd.read_csv(folder / "t.csv")
+    frame.insert(0, "id", [f"i{row}" for row in range(len(frame))])
+    frame.to_csv(folder / "t.csv", index=False)
+    frame.iloc[20:60].assign(id=[f"n{row}" for row in range(40)]).to_csv(
+        folder / "new.csv", index=False
+    )
+    frame[["id"]].assign(prediction="cat").to_csv(folder / "p.csv", index=False)
+    # In this process, so that those forked from it have everything loaded.
+    assert run_command(["weigh", str(configuration), "-o", str(folder / "out"), "--quiet"]) == 0
+
+
+def disturb_commands(folder: Path, names: list[str], seed: int) -> Iterator[dict[str, Any]]:
+    """Kill each command at a random step and repeat it; stop one there while a second tries."""
+    rng, place, answer = random.Random(seed), folder / "place", folder / "answer.json"
+    _write_base(folder / "base")
+    for name in names:
+
+        def start(step: int, number: int, errors: str = os.devnull, name: str = name) -> int:
+            run = partial(_run_quietly, COMMANDS[name], place, errors)
+            return _signalled(run, place, step, number)
+
+        def prepare() -> None:
+            shutil.rmtree(place, ignore_errors=True)
+            shutil.copytree(folder / "base", place)
+
+        prepare()
+        steps, whole = _waited(start(0, 0)), _timeless(place)
+        prepare()
+        at = rng.randint(1, steps)
+        killed, code = _waited(start(at, signal.SIGKILL)), _waited(start(-1, 0))
+        yield {"command": name, "steps": steps, "killed": killed, "again": code} | {
+            "differs": _differing(whole, _timeless(place))
+        }
+        prepare()
+        first = start(rng.randint(1, steps), signal.SIGSTOP)
+        os.waitpid(first, os.WUNTRACED)
+        answer.unlink(missing_ok=True)
+        second = _waited(start(-1, 0, str(answer)))
+        os.kill(first, signal.SIGCONT)
+        error = json.loads(answer.read_text() or "{}").get("error", {})
+        yield {"command": name, "steps": steps, "first": _waited(first), "second": second} | {
+            "error": error.get("kind"),
+            "named": error.get("facts", {}).get("pid") == first,
+            "differs": _differing(whole, _timeless(place)),
+        }
+
+
+def _differing(one: dict[str, str], other: dict[str, str]) -> list[str]:
+    return [name for name in sorted({*one, *other}) if one.get(name) != other.get(name)]
+
+
 def _outcomes(
     folder: Path,
     prepare: Callable[[Path], Any],
@@ -159,5 +267,6 @@ if __name__ == "__main__":
         "exchange": lambda: kill_folder(place, exchange=True),
         "folder": lambda: kill_folder(place, exchange=False),
         "run": lambda: kill_run(place, int(sys.argv[3])),
+        "commands": lambda: disturb_commands(place, sys.argv[4].split(","), int(sys.argv[3])),
     }
     sys.stdout.write(json.dumps(list(kinds[kind]())))

@@ -3,12 +3,12 @@
 import os
 import sys
 
-from unskew.cli.stop_signal import stop_code, stop_on_sigterm
+from unskew.cli.stop_signal import stop_code, stop_on_signals
 
 
 def main() -> None:
-    """Load the command line and run it; Ctrl-C or SIGTERM while it is still loading ends as it does
-    later, in words and with exit code 130 or 143.
+    """Load the command line and run it; Ctrl-C, SIGTERM or SIGHUP while it is still loading
+    ends as it does later, in words and with exit code 130, 143 or 129.
 
     ``python -m`` puts the working directory first on the import path: it is removed, so that no
     file there takes the place of a module. Processes that this one starts do not get it either.
@@ -18,7 +18,7 @@ def main() -> None:
         del sys.path[0]
     # Arrow's own allocator keeps several times the memory that a table of a few megabytes takes.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-    stop_on_sigterm()
+    stop_on_signals()
     try:
         from unskew.cli.app import run_from_shell as run
     except KeyboardInterrupt:

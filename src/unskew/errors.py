@@ -11,6 +11,7 @@ import difflib
 import sys
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -157,9 +158,16 @@ def short_name(name: object, longest: int = 40) -> str:
     return text if len(text) <= longest else f"{text[:half]}…{text[-half:]}"
 
 
+# What is compared when a name is suggested: the time grows with the product.
+_MOST_NAMES, _LONGEST_NAME = 5000, 200
+
+
 def did_you_mean(word: object, known: Iterable[object]) -> str:
     """Return `` Did you mean 'label'?``, or nothing."""
-    near = difflib.get_close_matches(str(word), [str(name) for name in known], n=1)
+    names = (str(name) for name in islice(known, _MOST_NAMES))
+    near = difflib.get_close_matches(
+        str(word)[:_LONGEST_NAME], [name for name in names if len(name) <= _LONGEST_NAME], n=1
+    )
     return f" Did you mean {near[0]!r}?" if near else ""
 
 

@@ -1,4 +1,4 @@
-"""SIGTERM ends a command as Ctrl-C does: in words, with nothing half-written, by exit code 143."""
+"""SIGTERM and SIGHUP end a command as Ctrl-C does: in words, with nothing half-written."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ main()
 """
 
 
-@pytest.mark.parametrize(("stop", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("stop", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
+)
 def test_a_stopped_run_leaves_nothing(
     table: Path, tmp_path: Path, stop: signal.Signals, code: int
 ) -> None:

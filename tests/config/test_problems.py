@@ -769,3 +769,12 @@ def test_what_a_missing_key_expects_is_one_line(
     assert "{source: column | function | number}" in first
     assert "``" not in first
     assert len(first) < 250
+
+
+def test_thousands_of_mistakes_take_no_longer_than_a_hundred(folder):
+    """A line of 3,000 mistakes took minutes; a number of 5,000 digits was a bug."""
+    features = "[" + '"sharpnes", ' * 3000 + "]"
+    error = problems_in(folder, run(represent=[f"features = {features}"]))
+    assert len(error.problems) == 100
+    assert "100 problems or more" in str(error)
+    assert "5000 digits" in str(problems_in(folder, run(engine=["seed = " + "9" * 5000])))

@@ -98,7 +98,7 @@ def test_the_exit_codes_are_those_of_the_program() -> None:
         error_messages.NOT_IDENTIFIABLE,
         error_messages.UNUSABLE,
         stop_signal.STOPPED,
-        stop_signal.TERMINATED,
+        *(128 + int(number) for number in stop_signal._SIGNALS),
     }
     assert {
         int(code) for code in re.findall(r"^\| (\d+) \|", _common(), flags=re.MULTILINE)

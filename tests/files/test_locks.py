@@ -153,7 +153,7 @@ def test_a_folder_that_cannot_be_written_is_the_business_of_its_writer(tmp_path:
     assert (tmp_path / "file").read_text() == ""
 
 
-@pytest.mark.parametrize("kind", ["link", "pipe"])
+@pytest.mark.parametrize("kind", ["link", "second name", "pipe"])
 def test_a_lock_that_is_a_link_or_a_pipe_is_refused(kind: str, tmp_path: Path) -> None:
     """What a stranger's link leads to was overwritten with the name of this process."""
     precious = tmp_path / "precious"
@@ -161,7 +161,10 @@ def test_a_lock_that_is_a_link_or_a_pipe_is_refused(kind: str, tmp_path: Path) -
     out = tmp_path / "results"
     out.mkdir()
     lock = out / LOCK
-    lock.symlink_to(precious) if kind == "link" else os.mkfifo(lock)
+    if kind == "second name":
+        lock.hardlink_to(precious)
+    else:
+        lock.symlink_to(precious) if kind == "link" else os.mkfifo(lock)
     with refused(DataError, path=str(lock)):
         _enter(out)
     assert precious.read_text() == "mine"

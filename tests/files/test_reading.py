@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from unskew.errors import ConfigError, DataError
 from unskew.files.reading import (
     LIMIT_VARIABLE,
     check_unpacked,
+    opened_tar,
     opened_zip,
     parse_json,
     read_json,
@@ -106,3 +108,55 @@ def test_text_that_is_none(tmp_path: Path) -> None:
         with pytest.raises((ValueError, RecursionError)):
             parse_json(text)
     assert parse_json('"\\u00e9\\ud83d\\ude00"') == "é😀"
+
+
+@pytest.mark.parametrize("encoding", [None, {"text": "DELTA_BYTE_ARRAY"}])
+def test_a_text_that_a_parquet_file_repeats_is_counted_before_it_is_written_out(
+    encoding: dict[str, str] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """200 bytes of the file are 20 kB for each of 1,000 rows; the footer does not tell."""
+    table = pa.table({"text": pa.array(["x" * 20_000] * 1000), "z": pa.array(np.zeros(1000))})
+    options = {"use_dictionary": ["z"], "column_encoding": encoding} if encoding else {}
+    pq.write_table(table, tmp_path / "t.parquet", compression="zstd", **options)
+    monkeypatch.setenv(LIMIT_VARIABLE, "2e6")
+    with refused(DataError, limit=2_000_000):
+        read_parquet(tmp_path / "t.parquet")
+    monkeypatch.setenv(LIMIT_VARIABLE, "4e7")
+    assert read_parquet(tmp_path / "t.parquet")["text"].str.len().eq(20_000).all()
+
+
+def test_long_texts_are_read_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One long text among short ones is no bomb; what was a category stays one."""
+    texts = pa.array(["x" * 50_000, *("y" * (row % 7) for row in range(999))])
+    table = pa.table({"text": texts, "kind": texts.dictionary_encode(), "z": range(1000)})
+    pq.write_table(table, tmp_path / "t.parquet")
+    monkeypatch.setenv(LIMIT_VARIABLE, "1e6")
+    read = read_parquet(tmp_path / "t.parquet")
+    pd.testing.assert_frame_equal(read, table.to_pandas())
+
+
+def test_headers_of_an_archive_count_as_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member = tarfile.TarInfo("data")
+    member.pax_headers = {"comment": "x" * 200_000}
+    for mode in ("w:gz", "w:bz2", "w:xz", "w"):
+        with tarfile.open(tmp_path / "t.tar", mode, format=tarfile.PAX_FORMAT) as archive:
+            archive.addfile(member)
+        monkeypatch.delenv(LIMIT_VARIABLE, raising=False)
+        with opened_tar(tmp_path / "t.tar") as archive:
+            assert [one.name for one in archive] == ["data"]
+        monkeypatch.setenv(LIMIT_VARIABLE, "1e5")
+        with refused(DataError, limit=100_000), opened_tar(tmp_path / "t.tar") as archive:
+            list(archive)
+
+
+@pytest.mark.parametrize("name", ["run.toml", "t.csv", "t.jsonl", "r.json"])
+def test_a_file_of_holes_is_not_read(name: str, tmp_path: Path) -> None:
+    """It claims a terabyte, and takes no place on the disk."""
+    with (tmp_path / name).open("wb") as file:
+        file.truncate(10**12)
+    readers = {"run.toml": read_config, "r.json": read_json}
+    read = readers.get(name, lambda path: read_table(str(path), name))
+    with pytest.raises(ConfigError if name == "run.toml" else DataError, match=name):
+        read(tmp_path / name)

@@ -343,3 +343,14 @@ def test_a_large_image_is_copied_once(monkeypatch, orientation: int) -> None:
     assert np.array_equal(strips, whole)
     # Pillow's own memory is not counted; it made two copies more.
     assert peak < 1.5 * whole.nbytes
+
+
+def test_a_limit_that_a_configuration_raised_does_not_unpack_a_bomb() -> None:
+    """40,000 × 40,000 pixels of one bit are a file of some kilobytes, and 11 GB of memory."""
+    header = struct.pack(">IIBBBBB", 40_000, 40_000, 1, 0, 0, 0, 0)
+    chunks = b"".join(
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+        for name, data in ((b"IHDR", header), (b"IDAT", zlib.compress(bytes(5001))))
+    )
+    with pytest.raises(ImageError, match="UNSKEW_MAX_UNPACKED"):
+        decode_image(b"\x89PNG\r\n\x1a\n" + chunks, max_pixels=10**12)

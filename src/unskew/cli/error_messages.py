@@ -1,7 +1,7 @@
 """Errors as messages and exit codes; warnings as lines on the error stream.
 
 Exit codes: 0 done; 2 wrong call or configuration; 3 not identifiable; 4 data unusable; 130 stopped
-by Ctrl-C, 143 by SIGTERM; 1 a bug of ours.
+by Ctrl-C, 143 by SIGTERM, 129 by SIGHUP; 1 a bug of ours.
 """
 
 from __future__ import annotations

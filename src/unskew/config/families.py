@@ -23,7 +23,13 @@ from unskew.bias.base import Bias
 from unskew.bias.product import Product
 from unskew.bias.schema import families
 from unskew.config.key_rules import Section
-from unskew.config.problems import Problem, problem_of_error, problems_of, received
+from unskew.config.problems import (
+    MOST_PROBLEMS,
+    Problem,
+    problem_of_error,
+    problems_of,
+    received,
+)
 from unskew.config.toml_text import KeyPath
 from unskew.engine.arguments import LevelName
 from unskew.errors import UnskewError, did_you_mean, first_few
@@ -145,6 +151,8 @@ def feature_problems(features: Any, keys: Iterable[KeyPath]) -> list[Problem]:
     problems: list[Problem] = []
     seen: set[str] = set()
     for number, feature in enumerate(features):
+        if len(problems) >= MOST_PROBLEMS:
+            break
         path: KeyPath = ("represent", "features", number)
         name = feature.get("name") if isinstance(feature, dict) else feature
         if isinstance(feature, dict) and not isinstance(name, str):

@@ -163,6 +163,8 @@ def _of_target(
 
 
 _LONGEST_SHOWN = 60
+# A file of a thousand mistakes is no configuration: these are looked at, the rest is counted.
+MOST_PROBLEMS = 100
 
 
 @dataclass(frozen=True)
@@ -244,7 +246,7 @@ def problems_of(
     Pydantic reports a value once for every type that might have fitted.
     """
     problems: dict[KeyPath, Problem] = {}
-    for error in errors:
+    for error in errors[:MOST_PROBLEMS]:
         below, value = _walk(settings, error["loc"])
         where = (*path, *below)
         if error["type"] == "extra_forbidden":
@@ -345,8 +347,11 @@ def config_error(
     lines = text.replace("\r\n", "\n").split("\n")
     located = [(nearest_position(positions, problem.path), problem) for problem in problems]
     located.sort(key=lambda pair: (pair[0] is not None, pair[0] or (0, 0)))
+    del located[MOST_PROBLEMS:]
     shown = [_rendered(file, at, problem, positions, lines) for at, problem in located]
-    count = "" if len(shown) == 1 else f"{file or 'the settings'}: {len(shown)} problems\n\n"
+    more = " or more" if len(shown) == MOST_PROBLEMS else ""
+    where = file or "the settings"
+    count = "" if len(shown) == 1 else f"{where}: {len(shown)} problems{more}\n\n"
     records = [
         {
             "file": file,
@@ -383,10 +388,10 @@ def marked_line(line: str, position: TomlPosition, width: int = 1) -> str:
 
     Characters that would move the cursor of a terminal are shown as spaces.
     """
-    clean = "".join(character if character.isprintable() else " " for character in line)
     # A line of a thousand characters is shown around the column.
-    start = max(0, position.column - 60) if len(clean) > 110 else 0
-    clean = clean[start : start + 110]
+    start = max(0, position.column - 60) if len(line) > 110 else 0
+    shown = line[start : start + 110]
+    clean = "".join(character if character.isprintable() else " " for character in shown)
     number = str(position.line)
     column = position.column - 1 - start
     width = min(width, max(1, len(clean) - column))

@@ -13,6 +13,8 @@ import copy
 import os
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from unskew.config.families import auto_problems, feature_problems, read_bias_se
 from unskew.config.key_rules import Section
 from unskew.config.learn_section import LearnSection
 from unskew.config.problems import (
+    MOST_PROBLEMS,
     Problem,
     config_error,
     named_inputs,
@@ -103,6 +106,13 @@ def _effective_keys(name: str, section: Mapping[str, Any]) -> dict[str, Any]:
 _ORDER = ("sources", "represent", "target", "targets", "bias", "solve", "learn", "report", "engine")
 
 
+@dataclass(frozen=True)
+class _Home:
+    """The folder of the file that settings were read from, if any; the same settings are equal."""
+
+    folder: Path | None = field(default=None, compare=False)
+
+
 class RunConfig(Section):
     """The settings of a run, checked, with defaults filled in.
 
@@ -127,6 +137,7 @@ class RunConfig(Section):
     # Checking the settings makes target and bias model; a run uses them.
     _target: tuple[Any, Target | None] = PrivateAttr(default=(None, None))
     _bias: tuple[Any, Bias | None] = PrivateAttr(default=(None, None))
+    _home: _Home = PrivateAttr(default_factory=lambda: _Home())
 
     @checked
     def place(self, path: str) -> Path:
@@ -137,6 +148,22 @@ class RunConfig(Section):
     def cache(self) -> Path | None:
         """Where computed features are kept; None: nowhere."""
         return self.place(self.represent.cache) if self.represent.cache else None
+
+    @property
+    def may_keep(self) -> bool:
+        """Whether the cache may be written: a file does not choose any folder for it.
+
+        It is inside of the folder of the configuration file, or was a cache before, or the user
+        created it, empty.
+        """
+        cache = self.cache
+        home = self._home.folder
+        if cache is None or home is None:
+            return cache is not None
+        if Path(os.path.realpath(cache)).is_relative_to(home):
+            return True
+        is_empty = cache.is_dir() and not any(cache.iterdir())
+        return is_empty or any(cache.glob("*/settings.json"))
 
     def features(self) -> list[Any]:
         """List what to compute from each image; paths of networks are resolved."""
@@ -219,6 +246,8 @@ def read_config(
         settings = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise syntax_error(file, text, error) from None
+    except ValueError as error:  # a number of thousands of digits
+        raise ConfigError(f"{file} cannot be read ({error}).", path=file) from None
     except RecursionError:
         raise ConfigError(
             f"{file} has lists or tables nested too deep to be read.", path=file
@@ -228,11 +257,32 @@ def read_config(
     # what it means to the system.
     base = Path(os.path.realpath(Path(path).parent))
     config, problems = _checked(settings, base, folder, positions, check_paths)
+    if config is not None:
+        problems = _download_problems(config, base)
     if config is not None and allow_code is not None:
-        problems = code_problems(settings, allow_code, [config.folder, base])
+        problems += code_problems(settings, allow_code, [config.folder, base])
     if config is None or problems:
         raise config_error(file, text, problems, positions)
+    config._home = _Home(base)
     return config
+
+
+def _download_problems(config: RunConfig, base: Path) -> list[Problem]:
+    """List archives that a file would have fetched into a folder other than its own."""
+    cifar = config.sources.cifar
+    if not config.sources.download or not cifar:
+        return []
+    places = list(cifar.values()) if isinstance(cifar, dict) else [cifar]
+    return [
+        Problem(
+            ("sources", "download"),
+            f"{place!r} is outside of the folder of the configuration, where nothing is written "
+            f"for a file. Fetch it yourself: `unskew describe {config.place(place)} --download`.",
+        )
+        for place in places
+        if not Path(os.path.realpath(config.place(place))).is_relative_to(base)
+        and not config.place(place).exists()
+    ]
 
 
 def make_config(
@@ -344,6 +394,7 @@ def _checked(
 def _unknown_sections(settings: Mapping[str, Any]) -> list[Problem]:
     keys = {name: list(section.model_fields) for name, section in SECTIONS.items()}
     known = ["folder", *(f"[{name}]" for name in _ORDER)]
+    unknown = {key: value for key, value in settings.items() if key not in (*_ORDER, "folder")}
     return [
         Problem(
             (key,),
@@ -351,8 +402,7 @@ def _unknown_sections(settings: Mapping[str, Any]) -> list[Problem]:
         )
         if isinstance(value, Mapping | list)
         else unknown_key((key,), known, keys)
-        for key, value in settings.items()
-        if key not in _ORDER and key != "folder"
+        for key, value in islice(unknown.items(), MOST_PROBLEMS)
     ]
 
 

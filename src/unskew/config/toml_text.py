@@ -17,6 +17,8 @@ from unskew.files.reading import check_regular
 KeyPath = tuple[str | int, ...]
 
 _BLANK = re.compile(r"[ \t]*")
+# A configuration of a thousand sources has 100,000 characters.
+_LONGEST = 10_000_000
 _BLANK_LINES = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 _BASIC_STRING = re.compile(r'"(?:[^"\\\n]|\\.)*"')
@@ -328,7 +330,13 @@ def _section(header: str, table: Mapping[str, Any]) -> str:
 def read_toml_text(path: Path) -> str:
     """Read the text of a configuration: a regular file in UTF-8."""
     try:
-        check_regular(path, ConfigError)
+        if check_regular(path, ConfigError) > _LONGEST:
+            raise ConfigError(
+                f"the configuration {str(path)!r} has more than {_LONGEST:,} bytes. Put long lists "
+                "into tables (CSV), and name those.",
+                path=str(path),
+                limit=_LONGEST,
+            )
         data = path.read_bytes()
     except FileNotFoundError:
         names = [other.name for other in path.parent.glob("*.toml")] if path.parent.is_dir() else []

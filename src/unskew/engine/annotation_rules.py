@@ -228,8 +228,9 @@ def _several(parts: Sequence[Rule], fixed: bool, one_shot: bool, sets: bool) -> 
     one = parts[0].read
 
     def read(value: Any) -> Any:
-        has_tables = one is not None and not fixed and type(value) in (list, tuple)
-        return [one(entry) for entry in value] if has_tables else read_foreign(value)
+        if one is None or fixed or type(value) not in (list, tuple):
+            return read_foreign(value)
+        return [one(entry) for entry in value]
 
     return Rule(accepts, words, read=read)
 

@@ -156,14 +156,14 @@ class _Rules:
 
     def read(
         self, args: Sequence[Any], keywords: Mapping[str, Any]
-    ) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Read tables and columns of other packages where pandas or NumPy is what is used."""
-        args = [
+        own = [
             value if rule.read is None else rule.read(value)
             for (_, rule), value in zip(self.by_place, args, strict=False)
-        ] + list(args[len(self.by_place) :])
+        ]
         readers = {name: self.by_name.get(name, self.other_names).read for name in keywords}
-        return args, {
+        return (*own, *args[len(self.by_place) :]), {
             name: value if (read := readers[name]) is None else read(value)
             for name, value in keywords.items()
         }

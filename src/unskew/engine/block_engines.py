@@ -57,7 +57,6 @@ class EngineSettings:
     cache : folder, on each worker's own disk, for decoded columns; None: a temporary one, which is
         removed in the end.
     block_rows : rows of a block.
-    memory : bytes for blocks in memory, all workers together; None: what ``block_rows`` says.
     retries : how often a block is computed again after a worker or a file system failed.
     """
 
@@ -66,7 +65,6 @@ class EngineSettings:
     address: str | None = None
     cache: str | None = None
     block_rows: int = BLOCK_ROWS
-    memory: int | None = None
     retries: int = 3
 
 

@@ -73,7 +73,8 @@ def _has_columns(value: Any) -> bool:
 
 def _frame(value: Any) -> pd.DataFrame:
     try:
-        return _plain(_arrow_table(value)).to_pandas()
+        frame: pd.DataFrame = _plain(_arrow_table(value)).to_pandas()
+        return frame
     except Exception as error:
         raise _unreadable(value, "table", error) from error
 

@@ -200,9 +200,10 @@ def _line(images: WeighedImages, label_n: Ints, n_classes: int) -> _Line:
         for part_n in (count_n[used], count_n[used] * ratio_n)
     )
     of_label = float(count_m @ np.square(sum_m / np.maximum(count_m, _SAME) - 1.0))
-    weights, half, logit = (WayChoice(way, None, "") for way in ("weights", "half", "logit"))
+    weights = WayChoice("weights", None, "")
     if 2.0 * of_label > float(count_n[used] @ np.square(ratio_n - 1.0)):
-        return _Line(weights, logit, half, half, between_classes=True)
+        half = WayChoice("half", None, "")
+        return _Line(weights, WayChoice("logit", None, ""), half, half, between_classes=True)
     equal, roots = replace(weights, power=0.0), replace(weights, power=0.5)
     return _Line(weights, equal, roots, weights, between_classes=False)
 

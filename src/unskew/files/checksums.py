@@ -23,7 +23,7 @@ from unskew.errors import ConfigError, MixedResultsError
 from unskew.files.fingerprints import fingerprint_file
 from unskew.files.leftovers import remove_leftovers, remove_path, unfinished_path
 from unskew.files.locks import folder_locked
-from unskew.files.reading import check_regular
+from unskew.files.reading import check_whole
 
 LISTING = "files.json"
 UNFINISHED = ".unfinished"
@@ -190,7 +190,7 @@ def _read(folder: Path) -> dict[str, Any] | None:
 
 
 def _load(path: Path) -> Any:
-    check_regular(path)
+    check_whole(path)
     return json.loads(path.read_bytes())
 
 

@@ -97,7 +97,8 @@ def _locked(file: Path, target: Path) -> Iterator[None]:
 
 def _acquire(file: Path, target: Path) -> int | None:
     """Return an open file that is locked; None where none can be created."""
-    if not stat.S_ISREG(_mode(file)):
+    mode, links = _status(file)
+    if not stat.S_ISREG(mode) or links > 1:
         # What a link leads to would be overwritten.
         raise DataError(
             f"{str(file)!r} is no file but a link, a pipe or the like, which unskew does not leave "
@@ -129,11 +130,13 @@ def _acquire(file: Path, target: Path) -> int | None:
     raise _locked_by(target, file, owner)
 
 
-def _mode(file: Path) -> int:
+def _status(file: Path) -> tuple[int, int]:
+    """Return the kind of a file, and how many names it has."""
     try:
-        return os.lstat(file).st_mode
+        status = os.lstat(file)
     except OSError:  # it is not there yet
-        return stat.S_IFREG
+        return stat.S_IFREG, 1
+    return status.st_mode, status.st_nlink
 
 
 def _open(file: Path) -> tuple[int, bool]:

@@ -6,17 +6,20 @@ names the file: what it raises is not documented, and a mutated file finds all o
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 import os
 import stat
+import tarfile
 import warnings
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from unskew.errors import ConfigError, DataError, UnskewError
 
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 # A small file may unpack to this, and a large one to so many times its size, within half the
 # memory; the variable sets the limit in bytes.
 _SMALL, _TIMES = 2**30, 1000
+# Rows of a Parquet file that are unpacked before their size is looked at.
+_ROWS_AT_ONCE, _FEW_ROWS = 2**16, 256
 LIMIT_VARIABLE = "UNSKEW_MAX_UNPACKED"
 _KINDS = {
     stat.S_ISFIFO: "a pipe",
@@ -73,13 +78,23 @@ def unpacked_limit(packed: int) -> int:
     return max(_SMALL, min(memory // 2, _TIMES * packed))
 
 
+def check_whole(path: Path_, kind: type[UnskewError] = DataError) -> int:
+    """Return the size of a regular file that is read at once, and fits into memory.
+
+    A file with holes claims terabytes, and has none of them.
+    """
+    size = check_regular(path, kind)
+    check_unpacked(size, path, size)
+    return size
+
+
 def check_unpacked(size: int, path: Path_, packed: int) -> None:
     """Refuse what would unpack to more than the limit."""
     limit = unpacked_limit(packed)
     if size > limit:
         raise DataError(
-            f"{os.fspath(path)!r} ({packed:,} bytes) would unpack to {size:,} bytes or more, and "
-            f"the limit is {limit:,}. If that is right, set the environment variable "
+            f"{os.fspath(path)!r} ({packed:,} bytes) would take {size:,} bytes of memory or more, "
+            f"and the limit is {limit:,}. If that is right, set the environment variable "
             f"{LIMIT_VARIABLE}={size}.",
             path=os.fspath(path),
             count=size,
@@ -90,7 +105,7 @@ def check_unpacked(size: int, path: Path_, packed: int) -> None:
 class UnpackedStream(io.RawIOBase):
     """What a packed stream unpacks to, with an error where that is beyond the limit."""
 
-    def __init__(self, stream: gzip.GzipFile, path: Path_) -> None:
+    def __init__(self, stream: IO[bytes] | gzip.GzipFile, path: Path_) -> None:
         self._stream, self._path = stream, path
         self._packed, self._read = os.stat(path).st_size, 0
 
@@ -134,7 +149,7 @@ def damage_named(path: Path_, what: str) -> Iterator[None]:
 def read_text(path: Path_) -> str:
     """Read UTF-8 text."""
     with damage_named(path, "UTF-8 text"):
-        check_regular(path)
+        check_whole(path)
         return Path(path).read_text(encoding="utf-8")
 
 
@@ -162,23 +177,99 @@ def parquet_columns(path: Path_) -> list[str]:
 
 
 def read_arrow(path: Path_, columns: Sequence[str] | None = None) -> pa.Table:
-    """Read a Parquet file as an Arrow table."""
+    """Read a Parquet file as an Arrow table.
+
+    What its footer claims is checked before anything is unpacked, and what was unpacked after every
+    batch, because a footer may lie.
+    """
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     with damage_named(path, "Parquet"):
         packed = check_regular(path)
         with pq.ParquetFile(path) as file:
-            check_unpacked(_unpacked_size(file), path, packed)
-            table = file.read(columns=None if columns is None else list(columns))
-            table.validate(full=True)  # offsets beyond a buffer would be read
-            return table
+            check_unpacked(unpacked_size(file.metadata), path, packed)
+            schema, metadata = file.schema_arrow, file.metadata
+        named = None if columns is None else list(columns)
+        texts, rows = _long_texts(path, metadata, named, unpacked_limit(packed))
+        with pq.ParquetFile(path, metadata=metadata, read_dictionary=texts) as file:
+            batches, size = [], 0
+            for batch in file.iter_batches(rows, columns=named):
+                size += sum(map(_dense_size, batch.columns))
+                check_unpacked(size, path, packed)
+                batches.append(batch)
+        table = pa.Table.from_batches(batches) if batches else pq.read_table(path, columns=named)
+        for name in texts:
+            at = table.column_names.index(name)
+            table = table.set_column(at, name, table.column(at).cast(schema.field(name).type))
+        table.validate(full=True)  # offsets beyond a buffer would be read
+        return table
 
 
-def _unpacked_size(file: Any) -> int:
-    """Return the least size of a table in memory: of its pages, and of 8 bytes for each value."""
-    metadata = file.metadata
-    pages = sum(metadata.row_group(at).total_byte_size for at in range(metadata.num_row_groups))
-    return int(max(pages, 8 * metadata.num_rows * metadata.num_columns))
+def unpacked_size(metadata: Any) -> int:
+    """Return the least size of a table in memory, by the footer of its Parquet file.
+
+    That of its pages, and of 8 bytes for each value, or of the length that the schema gives.
+    """
+    groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+    columns = [metadata.schema.column(at) for at in range(metadata.num_columns)]
+    width = sum(max(8, column.length or 0) for column in columns)
+    return int(max(sum(group.total_byte_size for group in groups), metadata.num_rows * width))
+
+
+def _long_texts(
+    path: Path_, metadata: Any, named: Sequence[str] | None, limit: int
+) -> tuple[list[str], int]:
+    """Find columns of texts that repeat a long one so often that the limit may be exceeded.
+
+    A text of a megabyte takes a few bytes of the file for each of a million rows. These columns are
+    read as dictionaries, whose size in full is known before it is needed. Also return the rows of a
+    batch: few where texts are packed in another way that hides their length.
+    """
+    rows, size_of = _ROWS_AT_ONCE, dict[str, int]()
+    for at in range(metadata.num_row_groups):
+        group = metadata.row_group(at)
+        for number in range(group.num_columns):
+            chunk = group.column(number)
+            name = chunk.path_in_schema
+            if (
+                chunk.physical_type != "BYTE_ARRAY"
+                or chunk.num_values * chunk.total_uncompressed_size <= limit
+                or (named is not None and name.partition(".")[0] not in named)
+            ):
+                continue
+            if "." in name or not chunk.has_dictionary_page:
+                rows = _FEW_ROWS
+            else:
+                longest = _longest_in_dictionary(path, metadata, at, name)
+                size_of[name] = size_of.get(name, 0) + longest * chunk.num_values
+    return [name for name, size in size_of.items() if size > limit], rows
+
+
+def _longest_in_dictionary(path: Path_, metadata: Any, group: int, name: str) -> int:
+    """Return the length of the longest text in the dictionary of a column, by reading one row."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path, metadata=metadata, read_dictionary=[name]) as file:
+        for batch in file.iter_batches(1, row_groups=[group], columns=[name]):
+            lengths = pc.binary_length(batch.column(0).dictionary)
+            return int(pc.max(lengths).as_py() or 0)
+    return 0
+
+
+def _dense_size(column: Any) -> int:
+    """Return the bytes of a column; of a dictionary of texts, as if each were written out."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = getattr(column.type, "value_type", None)
+    if not pa.types.is_dictionary(column.type) or not (
+        pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_string(kind)
+    ):
+        return int(column.nbytes)
+    lengths = pc.binary_length(column.dictionary).cast(pa.int64())
+    return 8 * len(column) + int(pc.sum(lengths.take(column.indices)).as_py() or 0)
 
 
 def read_parquet(path: Path_, columns: Sequence[str] | None = None) -> pd.DataFrame:
@@ -198,9 +289,30 @@ def read_csv(path: Path_, **options: Any) -> pd.DataFrame:
     import pandas as pd
 
     with damage_named(path, "CSV"):
-        check_regular(path)
+        check_whole(path)
         frame: pd.DataFrame = pd.read_csv(path, compression=None, **options)
         return frame
+
+
+@contextmanager
+def opened_tar(path: Path_) -> Iterator[tarfile.TarFile]:
+    """Open a tar file, packed or not, to be read through once.
+
+    Nothing is written, so that no name in it can touch the disk; headers count as content.
+    """
+    check_regular(path)
+    with open(path, "rb") as file:
+        start = file.read(6)
+        file.seek(0)
+        packers: dict[bytes, Callable[[Any], Any]] = {
+            b"\x1f\x8b": gzip.open,
+            b"BZh": bz2.open,
+            b"\xfd7zXZ": lzma.open,
+        }
+        unpack = next((one for magic, one in packers.items() if start.startswith(magic)), None)
+        content: Any = UnpackedStream(file if unpack is None else unpack(file), path)
+        with tarfile.open(fileobj=content, mode="r|", bufsize=2**20) as archive:
+            yield archive
 
 
 @contextmanager

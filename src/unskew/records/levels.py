@@ -77,11 +77,15 @@ def text_levels(column: pd.Series[Any], name: str) -> tuple[list[str], Ints]:
 
     if isinstance(column.dtype, pd.CategoricalDtype):
         # Categories without a row are leftovers of a filter more often than statements.
-        column = column.cat.remove_unused_categories()
-        values = list(column.cat.categories)
         code_n = np.asarray(column.cat.codes, dtype=np.int64)
-        if (code_n < 0).any():
-            code_n = np.where(code_n < 0, len(values), code_n)
+        count = np.bincount(code_n + 1, minlength=len(column.cat.categories) + 1)
+        used = np.flatnonzero(count[1:])
+        values = column.cat.categories[used].tolist()
+        if used.size < count.size - 1 or count[0]:
+            place = np.full(count.size, len(values), dtype=np.int64)  # of no category: the last
+            place[used + 1] = np.arange(used.size)
+            code_n = place[code_n + 1]
+        if count[0]:
             values.append(None)
     else:
         try:

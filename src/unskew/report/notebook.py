@@ -123,7 +123,7 @@ def _weights_panel(weights: Weights) -> WeightsPanel:
         concentration=(),
         by_source=(),
         by_label=(),
-        **nothing,  # type: ignore[arg-type]
+        **nothing,
     )
 
 
@@ -138,7 +138,7 @@ def _source_rows(weights: Weights) -> list[SourceRow]:
             images=int(size_k[k]),
             share=float(size_k[k] / weights.weight.size),
             weight_share=float(mass_k[k]),
-            **nothing,  # type: ignore[arg-type]
+            **nothing,
         )
         for k in np.argsort(-size_k, kind="stable")[:_MOST_ROWS]
     ]
@@ -210,7 +210,7 @@ def target_html(target: Target) -> str:
 
 def forecast_html(forecast: Any) -> str:
     """Show what reweighting is expected to bring: accuracies, and gains."""
-    asked = {"asked": [], "asked_way": None, "learner_reference": None}
+    asked: dict[str, Any] = {"asked": [], "asked_way": None, "learner_reference": None}
     panel = show_forecast({**forecast.to_dict(), **asked})
     figures = (plots_forecast.plot_arms(panel), plots_forecast.plot_gains(panel))
     level = {"reweight": "ok", "unclear": "weak"}.get(forecast.verdict, "")

@@ -23,7 +23,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -101,11 +100,10 @@ class Representation(ABC):
         """Those that hold text (or None); all others hold float64 numbers (or NaN)."""
         return ()
 
-    def placed(self, jobs: int, folder: Path | None) -> Representation:
+    def placed(self, jobs: int) -> Representation:
         """Return the representation to work with, by default itself; called once, before all else.
 
-        ``jobs``: how many threads `compute` may use; ``folder``: where it may keep files of its own
-        (None: nowhere).
+        ``jobs``: how many threads `compute` may use.
         """
         return self
 

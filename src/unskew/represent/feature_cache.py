@@ -26,7 +26,7 @@ import numpy.typing as npt
 from unskew.errors import DataError, ImageError
 from unskew.files.atomic import write_text, written_whole
 from unskew.files.leftovers import remove_leftovers
-from unskew.files.reading import check_regular
+from unskew.files.reading import check_regular, check_unpacked, unpacked_size
 from unskew.records import Pool
 from unskew.records.arrays import Ints
 from unskew.records.pool import RawImage
@@ -212,9 +212,10 @@ class Shelf:
 
         for path in sorted(self.folder.glob("part-*.parquet")):
             try:
-                check_regular(path)
+                packed = check_regular(path)
                 source = pa.BufferReader(_read_hashed(path)) if whole else path
                 with pq.ParquetFile(source, page_checksum_verification=True) as file:
+                    check_unpacked(unpacked_size(file.metadata), path, packed)
                     tables = [
                         pa.Table.from_batches([batch])
                         for batch in file.iter_batches(

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,14 +24,10 @@ _ONNX_TYPES = {
 
 @dataclass(frozen=True)
 class RunsOn:
-    """Where a network runs: on ``jobs`` threads or on the graphics card.
-
-    Files made for it are kept in the folder ``cache``, if there is one.
-    """
+    """Where a network runs: on ``jobs`` threads or on the graphics card."""
 
     device: str = "cpu"
     jobs: int = 1
-    cache: Path | None = None
 
     def __post_init__(self) -> None:
         if self.device not in DEVICES:

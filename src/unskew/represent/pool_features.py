@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import numpy as np
@@ -160,10 +159,7 @@ def run_images(
     _check(pools, representations, tolerance, max_pixels)
     images = JoinedImages([pool.images for pool in pools if pool.images is not None])
     n_jobs = count_jobs(jobs)
-    representations = tuple(
-        one.placed(n_jobs, None if cache is None else Path(cache) / "networks")
-        for one in representations
-    )
+    representations = tuple(one.placed(n_jobs) for one in representations)
     shelves, files = open_shelves(cache, representations)
     results = Results(len(images), representations, shelves, files, hashes=content, memory=memory)
     before = sum(0 if pool.set_aside is None else len(pool.set_aside) for pool in pools)

@@ -130,9 +130,10 @@ _WORKERS: dict[str, Worker] = {}
 
 def _start_process(parent: int, folder: str) -> None:
     """Leave it to the process that started this one when to end, and end with it."""
-    # Ctrl-C reaches all processes of a terminal, and SIGTERM all those of a job.
-    for stop in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(stop, signal.SIG_IGN)
+    # Ctrl-C and SIGHUP reach all processes of a terminal, and SIGTERM all those of a job.
+    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+        if hasattr(signal, name):  # Windows has two of them
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
     end_with_parent(parent, folder)
 
 
@@ -147,6 +148,7 @@ def _work(file: str, rows: Sequence[int]) -> TaskResult:
 
 
 _ROWS_PER_TASK = 64
+_FEW_JOBS = 8
 # How often results are written: what a killed run can lose.
 _WRITE_ROWS, _WRITE_BYTES, _WRITE_SECONDS = 4096, 64 * 2**20, 15.0
 # Work left, in seconds of all threads, from which on processes are started, which takes one or two.
@@ -403,20 +405,22 @@ class _Pace:
 
 
 def count_jobs(jobs: int | None) -> int:
-    """Return the number of threads or processes: as asked for, or all processors available."""
+    """Return the number of threads or processes: as asked for, or all processors available.
+
+    More than there are processors, or than a few, only take memory.
+    """
+    available = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     if jobs is None:
-        return (
-            len(os.sched_getaffinity(0))
-            if hasattr(os, "sched_getaffinity")
-            else os.cpu_count() or 1
-        )
+        return available
     if type(jobs) is not int or jobs < 1:
         raise wrong_option(
             "jobs is the number of cores to use, a whole number of at least 1, or None for all "
             "processors",
             jobs=jobs,
         )
-    return jobs
+    return min(jobs, max(available, _FEW_JOBS))
 
 
 def open_shelves(

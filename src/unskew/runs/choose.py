@@ -13,7 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unskew.bias import Bias, Box, Product, Strata, Tilt
+from unskew.bias import Bias, Box, Product, Strata
 from unskew.choosing.proposal import propose_candidates
 from unskew.choosing.ranking import choose_bias
 from unskew.config.families import AUTO
@@ -46,8 +46,8 @@ def candidates_of(configured: Bias | None, pool: Pool, target: Target | None) ->
     """List the model of the configuration, and those that use what the target tells.
 
     With a sample of the target, or an unbiased source, those that `choose_bias` proposes; with
-    margins or a table `Strata` of these attributes, alone and times a `Tilt` or `Box` of the
-    features; without a target `Box`.
+    margins or a table `Strata` of these attributes, alone and times a `Box` of the features (a
+    `Tilt` would need images of the target); and `Box`.
     """
     own = [] if configured is None else [configured]
     features = [name for part in (configured.parts if configured else ()) for name in part.columns]
@@ -59,8 +59,7 @@ def candidates_of(configured: Bias | None, pool: Pool, target: Target | None) ->
     elif target is not None and target.by:
         strata = Strata(list(target.by))
         kept = [name for name in numeric if name not in target.by]
-        factors: list[Bias] = [Tilt(kept), Box(kept)] if kept else []
-        others = [strata, *(Product(strata, factor) for factor in factors), *others]
+        others = [strata, *([Product(strata, Box(kept))] if kept else []), *others]
     known = [str(one.to_dict()) for one in own]
     return own + [one for one in others if str(one.to_dict()) not in known]
 

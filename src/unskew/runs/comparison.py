@@ -43,10 +43,14 @@ class RunComparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain numbers and texts for JSON."""
-        runs = [
-            {"folder": name, "level": one.verdict.level, "headline": one.verdict.headline}
-            | {"figures": dict(one.verdict.figures)}
-            | {"recommendation": None if one.forecast is None else one.forecast.recommendation}
+        runs: list[dict[str, Any]] = [
+            {
+                "folder": name,
+                "level": one.verdict.level,
+                "headline": one.verdict.headline,
+                "figures": dict(one.verdict.figures),
+                "recommendation": None if one.forecast is None else one.forecast.recommendation,
+            }
             for name, one in zip(self.names, self.summaries, strict=True)
         ]
         changed = [{"key": key, "values": [a, b]} for key, a, b in self.settings]

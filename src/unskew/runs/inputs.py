@@ -220,10 +220,21 @@ def images_to_train_on(pool: Pool) -> Pool:
     return pool.take(in_train.to_numpy()) if in_train.any() else pool
 
 
-def usable_cache(cache: Path | None) -> Path | None:
-    """Return the folder for computed features; None where it is read-only, with a warning."""
-    if cache is None or may_write(cache):
+def usable_cache(config: RunConfig) -> Path | None:
+    """Return the folder for computed features; None, with a warning, where it is not to be used.
+
+    That is where it is read-only, or where a file names a folder of others (`RunConfig.may_keep`).
+    """
+    cache = config.cache
+    if cache is None or (config.may_keep and may_write(cache)):
         return cache
+    if not config.may_keep:
+        log.warning(
+            "nothing is kept in the cache %s: it is outside of the folder of the configuration, "
+            "and is not an unskew cache yet. If you want it there, create it, empty.",
+            cache,
+        )
+        return None
     log.warning(
         "nothing can be kept in %s, which is read-only: the next run will compute everything "
         "again. Name another folder by represent.cache, or set cache = false.",
@@ -234,7 +245,7 @@ def usable_cache(cache: Path | None) -> Path | None:
 
 def _represented(config: RunConfig, pools: Sequence[Pool], progress: bool | None) -> Sequence[Pool]:
     options: dict[str, Any] = {
-        "cache": usable_cache(config.cache),
+        "cache": usable_cache(config),
         "jobs": config.engine.jobs,
         "tolerance": config.sources.tolerance,
         "progress": progress,

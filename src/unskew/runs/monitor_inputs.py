@@ -227,7 +227,7 @@ def represent_new(
     if pool.images is None:
         return pool
     options: dict[str, Any] = {
-        "cache": usable_cache(config.cache),
+        "cache": usable_cache(config),
         "jobs": jobs or config.engine.jobs,
         "tolerance": config.sources.tolerance,
         "progress": progress,

@@ -40,7 +40,7 @@ def write_projections(inputs: Inputs, out: Path, *, progress: bool | None = None
     sample = None if inputs.target is None else inputs.target.reference
     pools = [inputs.pool, *([sample] if isinstance(sample, Pool) else [])]
     options: dict[str, Any] = {
-        "cache": usable_cache(config.cache),
+        "cache": usable_cache(config),
         "jobs": config.engine.jobs,
         "max_pixels": config.sources.max_pixels,
         "progress": progress,

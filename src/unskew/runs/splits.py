@@ -8,6 +8,7 @@ from pathlib import Path
 from unskew.config.run_config import RunConfig
 from unskew.errors import ConfigError, first_few
 from unskew.files.atomic import check_new_file, written_whole
+from unskew.files.locks import path_locked
 from unskew.files.spreadsheet_text import guard_table
 from unskew.runs.inputs import read_inputs
 from unskew.splits.assignment import split_pool
@@ -44,9 +45,16 @@ def write_splits(
     progress: bool | None = None,
 ) -> dict[str, dict[str, int]]:
     """Write a table id, source, path, split; return {source: {split: images}}."""
+    check_new_file(output, overwrite)
+    with path_locked(output):
+        return _write_splits(config, output, shares, progress)
+
+
+def _write_splits(
+    config: RunConfig, output: Path, shares: Mapping[str, float], progress: bool | None
+) -> dict[str, dict[str, int]]:
     import pandas as pd
 
-    check_new_file(output, overwrite)
     inputs = read_inputs(config, progress=progress)
     if "split" in inputs.pool.frame.columns:
         splits = sorted(set(map(str, inputs.pool.frame["split"])))

@@ -6,7 +6,6 @@ import hashlib
 import http.client
 import logging
 import os
-import tarfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
@@ -15,7 +14,7 @@ from typing import IO
 
 from unskew.errors import ConfigError, DataError, UnskewError, first_few
 from unskew.files.atomic import written_whole
-from unskew.files.reading import check_regular, check_unpacked
+from unskew.files.reading import check_regular, opened_tar
 from unskew.sources.files import near_names
 
 logger = logging.getLogger(__name__)
@@ -214,11 +213,8 @@ def _members(file: str, user_path: str) -> dict[tuple[str, str], bytes]:
     content: dict[tuple[str, str], bytes] = {}
     wanted = {(form.folder, name) for form in DISTRIBUTIONS for name in _file_names(form)}
     try:
-        # Read through, never unpacked: no name in the archive can touch the disk.
-        packed = check_regular(file)
-        with tarfile.open(file, "r:*") as archive:
+        with opened_tar(file) as archive:
             for member in archive:
-                check_unpacked(member.offset_data + member.size, user_path, packed)
                 folder, _, name = member.name.removeprefix("./").rpartition("/")
                 if member.isfile() and (folder, name) in wanted and member.size <= _LARGEST:
                     stream = archive.extractfile(member)

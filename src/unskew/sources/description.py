@@ -267,7 +267,9 @@ def _count_numbers(pool: Pool, name: str) -> ColumnCount:
 def _count_copies(pool: Pool) -> tuple[CopyCount, ...] | None:
     if "content" not in pool.frame.columns:
         return None
-    _, copied_kk = copies_by_source(pool.frame["content"], pool.source, len(pool.names))
+    _, copied_kk = copies_by_source(
+        pool.frame["content"], pool.source.astype(np.int64), len(pool.names)
+    )
     counted = [
         CopyCount(pool.names[k], pool.names[other], int(images))
         for k, other, images in zip(copied_kk.row, copied_kk.col, copied_kk.data, strict=True)

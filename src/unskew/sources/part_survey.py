@@ -170,8 +170,9 @@ def survey_block(block: FileBlock, state: SurveyState) -> tuple[pd.DataFrame, Ha
         hash_n = hash_values(frame["id"])
     read = [text_levels(frame["source"], "source")]
     read += [column_levels(frame[name], name, state.bins.get(name)) for name in state.by]
-    _, cell_n = cells_of([code_n for _, code_n in read])
-    first = np.unique(cell_n, return_index=True)[1]
+    cell_ca, cell_n = cells_of([code_n for _, code_n in read])
+    first = np.empty(len(cell_ca), dtype=np.int64)
+    first[cell_n] = np.arange(cell_n.size)  # one row of each cell, whichever
     design_n = np.ones(len(frame))
     if DESIGN_WEIGHT in frame.columns:
         named = frame if state.with_ids else frame.assign(id=np.arange(block.start, block.stop))

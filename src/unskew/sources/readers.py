@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
 
-from unskew.errors import ConfigError, did_you_mean, first_few
+from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.files.addresses import is_address, joined
 from unskew.records import Images, Pool
 from unskew.records.pool_table import name_design_weight
@@ -80,6 +80,8 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     "cifar": ("label", "split", "images", "verify", "download"),
     "huggingface": (*_ROLES, "source", "image"),
 }
+# So many sources of single images are the ids of images, and take hours.
+_MANY_SOURCES = 2000
 _EVERY_SETTING = {key for keys in SETTINGS.values() for key in keys}
 
 
@@ -98,7 +100,15 @@ def read_sources(settings: Mapping[str, Any], folder: str | os.PathLike[str] = "
         # A record of all settings holds False for those that nobody set.
         elif value is not False or key not in _EVERY_SETTING:
             raise _unknown_setting(key, kind)
-    return read_named(kind, settings[kind], base=folder, **options)
+    pool = read_named(kind, settings[kind], base=folder, **options)
+    if len(pool.names) > _MANY_SOURCES and 2 * len(pool.names) > len(pool):
+        raise DataError(
+            f"{len(pool):,} images are of {len(pool.names):,} sources, fewer than two each. Is "
+            "the column of sources the right one?",
+            column="source",
+            count=len(pool.names),
+        )
+    return pool
 
 
 def read_named(

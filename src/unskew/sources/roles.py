@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -83,6 +84,7 @@ logger = logging.getLogger(__name__)
 # As `unskew.represent.feature_cache` writes them.
 _HASH = re.compile(r"[0-9a-f]{32}")
 # The roles that a table or a pattern may give to an image; the content is computed.
+_LONGEST_NAME = 10_000
 NAMED_ROLES = ("id", "source", "label", "group", "split", "path")
 
 
@@ -229,7 +231,8 @@ def with_roles(
                 role,
                 f"other_{role}",
             )
-    return _plain_columns(_own_content(frame.rename(columns=renamed), where), where)
+    named_frame = _check_lengths(frame.rename(columns=renamed), where)
+    return _plain_columns(_own_content(named_frame, where), where)
 
 
 def _own_content(frame: pd.DataFrame, where: str) -> pd.DataFrame:
@@ -244,6 +247,35 @@ def _own_content(frame: pd.DataFrame, where: str) -> pd.DataFrame:
         where,
     )
     return frame.rename(columns={"content": "other_content"})
+
+
+def _exceed_float(values: Sequence[Any]) -> bool:
+    """Tell whether whole numbers are too large for a float: they are codes."""
+    return any(type(value) is int and abs(value) > sys.float_info.max for value in values)
+
+
+def _check_lengths(frame: pd.DataFrame, where: str) -> pd.DataFrame:
+    """Refuse names of images, sources or labels that are documents: they are shown everywhere."""
+    for name in set(NAMED_ROLES) & set(frame.columns):
+        column: Any = frame[name]
+        if column.dtype == "category":
+            column = column.cat.categories.to_series()
+        if column.dtype == "str":
+            longest = column.str.len().max()  # NaN where all are missing
+        elif column.dtype == object:
+            texts = (text for text in column.tolist() if isinstance(text, str))
+            longest = max(map(len, texts), default=0)
+        else:
+            continue
+        if longest > _LONGEST_NAME:
+            raise DataError(
+                f"{where}: a {name} has {int(longest):,} characters, more than {_LONGEST_NAME:,}. "
+                "Is it the right column?",
+                column=name,
+                count=int(longest),
+                limit=_LONGEST_NAME,
+            )
+    return frame
 
 
 def _plain_columns(frame: pd.DataFrame, where: str) -> pd.DataFrame:
@@ -275,7 +307,7 @@ def _plain_columns(frame: pd.DataFrame, where: str) -> pd.DataFrame:
             )
         if odd is not None:
             nested.append(name)
-        elif str in types and len(types) > 1:
+        elif (str in types and len(types) > 1) or (int in types and _exceed_float(values)):
             frame = frame.copy(deep=False)
             frame[name] = [None if is_missing(value) else level_text(value) for value in values]
     if nested:

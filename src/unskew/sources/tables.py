@@ -13,13 +13,22 @@ import logging
 import os
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 from unskew.errors import ConfigError, DataError, first_few, wrong_option
-from unskew.files.reading import UnpackedStream, check_regular, parse_json, read_parquet
+from unskew.files.reading import (
+    UnpackedStream,
+    check_regular,
+    check_unpacked,
+    check_whole,
+    parquet_columns,
+    parse_json,
+    read_parquet,
+)
 from unskew.sources.files import near_names
 
 if TYPE_CHECKING:
@@ -30,6 +39,8 @@ _DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 # 007 is a code: as a number it would equal 7. So are more digits than a 64-bit integer can hold.
 _CODE = re.compile(r"[+-]?(0\d|\d{19})")
+# The widest tables, of embeddings, have a few thousand.
+_MOST_COLUMNS = 50_000
 _TRUTH = {"true": True, "false": False}
 
 
@@ -62,9 +73,11 @@ def read_table(
             f"the table {user_path!r} does not exist.{near_names(file)}", path=user_path
         )
     check_regular(file, ConfigError)
+    if kind != ".parquet":
+        check_whole(file)
     try:
         if kind == ".parquet":
-            table = _read_parquet(file)
+            table = _read_parquet(file, user_path)
         elif kind in _DELIMITERS:
             table = _read_csv(file, user_path, delimiter or _DELIMITERS[kind], text)
         else:
@@ -165,16 +178,33 @@ def _header(cells: list[str], user_path: str, delimiter: str) -> list[str]:
                 option="delimiter",
                 value=other,
             )
-    twice = sorted({name for name in names if name and names.count(name) > 1})
+    check_width(len(names), user_path)
+    _check_names(names, user_path, line=1)
+    return names
+
+
+def _check_names(names: Sequence[str], user_path: str, **facts: Any) -> None:
+    twice = sorted(name for name, times in Counter(names).items() if name and times > 1)
     if twice:
         raise DataError(
-            f"{user_path!r}, line 1: two columns have the same name, {first_few(twice)}. Rename "
-            "or drop one of them.",
+            f"{user_path!r}: two columns have the same name, {first_few(twice)}. Rename or drop "
+            "one of them.",
             path=user_path,
-            line=1,
             columns=twice,
+            **facts,
         )
-    return names
+
+
+def check_width(count: int, user_path: str) -> None:
+    """Refuse a table of so many columns that looking at each takes minutes."""
+    if count > _MOST_COLUMNS:
+        raise DataError(
+            f"the table {user_path!r} has {count:,} columns, more than {_MOST_COLUMNS:,}. Is it "
+            "turned on its side? One row is one image.",
+            path=user_path,
+            count=count,
+            limit=_MOST_COLUMNS,
+        )
 
 
 def _rows(reader: Any, width: int, user_path: str) -> tuple[list[list[str]], list[int]]:
@@ -238,6 +268,10 @@ def _read_json(file: str, user_path: str, kind: str) -> LocatedTable:
                 path=user_path,
                 line=line_n[at] if line_n else at + 1,
             )
+    # Records that share no name make a table of their number squared.
+    width = len(set().union(*records))
+    check_width(width, user_path)
+    check_unpacked(8 * len(records) * width, user_path, os.stat(file).st_size)
     return LocatedTable(
         pd.DataFrame(records),
         line_n or range(1, len(records) + 1),
@@ -268,7 +302,10 @@ def _load(text: str, user_path: str, line: int) -> Any:
         ) from error
 
 
-def _read_parquet(file: str) -> LocatedTable:
+def _read_parquet(file: str, user_path: str) -> LocatedTable:
+    names = parquet_columns(file)
+    check_width(len(names), user_path)
+    _check_names(names, user_path)
     frame = read_parquet(file)
     # An index that was stored is a column of the table; the others only count.
     frame = (

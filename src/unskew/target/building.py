@@ -75,7 +75,8 @@ def _refuse_joint(name: Any, margin: Any) -> None:
         names = [str(part) for part in name]
     elif isinstance(name, str) and isinstance(margin, Mapping) and margin:
         sign = next((mark for mark in ("*", "×") if mark in name), None)
-        levels = margin.get("mass") if isinstance(margin.get("mass"), Mapping) else margin
+        mass = margin.get("mass")
+        levels = mass if isinstance(mass, Mapping) else margin
         if sign and all(sign in str(level) or isinstance(level, tuple) for level in levels):
             names = [part.strip() for part in name.split(sign)]
     if names:

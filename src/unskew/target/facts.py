@@ -186,6 +186,10 @@ def read_masses(numbers: Iterable[Any], what: str, names: Sequence[str]) -> tupl
                 value=float(mass),
                 level=name,
             )
+    with np.errstate(over="ignore"):
+        total = float(mass_c.sum())
+    if not math.isfinite(total):
+        raise DataError(f"{what}: the masses are too large to be added.", value=float(mass_c.max()))
     total = math.fsum(mass_c)
     if total == 0:
         raise DataError(f"{what} has no mass at all: every number is 0.")
@@ -204,7 +208,7 @@ def read_masses(numbers: Iterable[Any], what: str, names: Sequence[str]) -> tupl
 def _number(number: Any, what: str) -> float:
     try:
         return float(number)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{what}: a mass is a number; got {number!r}.", value=number) from error
 
 

@@ -197,6 +197,18 @@ def clear_training(out: Path) -> None:
         (out / name).unlink(missing_ok=True)
 
 
+def refuse_links(out: Path, folder: Path) -> None:
+    """Refuse a link within ``out``, by which a training would write, and delete, elsewhere."""
+    for path in (folder / "logs", folder, *folder.parents):
+        if path == out:
+            return
+        if path.is_symlink():
+            raise DataError(
+                f"{str(path)!r} is a link, through which the training would write. Delete it.",
+                path=str(path),
+            )
+
+
 def describe_start(training: TrainingInputs, arms: Sequence[str], out: Path) -> dict[str, Any]:
     """Describe what a training starts from: settings, classes, arms, fingerprints of the data."""
     pool = training.inputs.pool

@@ -24,7 +24,7 @@ def read_squares(
         image_side(config),
         config.learn.resize,
         memory=config.learn.memory,
-        cache=usable_cache(config.cache),
+        cache=usable_cache(config),
         jobs=config.engine.jobs,
         tolerance=config.sources.tolerance,
         max_pixels=config.sources.max_pixels,

@@ -58,6 +58,7 @@ from unskew.training.folder import (
     fingerprint_weights,
     read_record,
     recorded_folders,
+    refuse_links,
     write_training_record,
 )
 from unskew.training.inputs import (
@@ -304,6 +305,7 @@ def run_training(
         folders = arm_folders(arm.name, prepared.seeds)
         for seed, name in zip(prepared.seeds, folders, strict=True):
             folder = out / ARMS_FOLDER / name
+            refuse_links(out, folder)
             folder.parent.mkdir(parents=True, exist_ok=True)
             if report is not None and len(prepared.arms) * len(folders) > 1:
                 report(f"Training {name}.")

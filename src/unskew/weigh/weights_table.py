@@ -134,11 +134,34 @@ def read_weights_table(path: str | PathLike[str]) -> pd.DataFrame:
         )
     with damage_named(file, "a table of weights"):
         frame: pd.DataFrame = table.select(list(COLUMNS)).to_pandas(ignore_metadata=True)
+        _check_values(frame, file)
     if pa.types.is_list(table.schema.field("label").type):
         frame["label"] = pd.Series(
             [None if value is None else list(value) for value in frame["label"]], dtype=object
         )
     return frame
+
+
+def _check_values(frame: pd.DataFrame, file: Path) -> None:
+    """Refuse what no run writes: weights that are no weights, ids that name no image, or two."""
+    for name in _WEIGHTS:
+        kind = frame[name].dtype.kind
+        weight_n = frame[name].to_numpy(np.float64, na_value=np.nan) if kind in "fiu" else None
+        if weight_n is None or not np.all((weight_n >= 0) & np.isfinite(weight_n)):
+            wrong = "holds no numbers" if weight_n is None else "is negative, infinite or missing"
+            raise DataError(
+                f"{file} is no table of weights: {name} {wrong}.", path=str(file), column=name
+            )
+        if weight_n.sum() <= 0:
+            raise DataError(
+                f"{file} is no table of weights: every {name} is 0.", path=str(file), column=name
+            )
+    if frame["id"].isna().any() or frame["id"].duplicated().any():
+        raise DataError(
+            f"{file} is no table of weights: ids are missing, or two images have the same.",
+            path=str(file),
+            column="id",
+        )
 
 
 def is_list(value: Any) -> bool:
