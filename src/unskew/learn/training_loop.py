@@ -383,17 +383,13 @@ class TrainingLoop:
         """Return the epoch whose weights are kept: the lowest validation loss, or the last."""
         if self.run.data.validation is None:
             return len(self.history) - 1
-        return min(
-            range(len(self.history)), key=lambda epoch: self.history[epoch]["validation_loss"]
-        )
+        loss = [row["validation_loss"] for row in self.history]
+        return loss.index(min(loss))
 
     def _is_over(self) -> bool:
-        patience = self.settings.patience
-        return (
-            patience is not None
-            and bool(self.history)
-            and len(self.history) - 1 - self._best() >= patience
-        )
+        if self.settings.patience is None or not self.history:
+            return False
+        return len(self.history) - 1 - self._best() >= self.settings.patience
 
     def _save(self) -> None:
         if self.fabric.global_rank == 0:
