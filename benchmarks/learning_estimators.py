@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import time
 import warnings
 from collections.abc import Callable
@@ -328,13 +329,13 @@ def measure(results: Results, n_seeds: int, *, again: bool) -> None:
 
 
 def print_table(results: Results, n_seeds: int) -> None:
-    records = [record for record in results.read().values() if record["seed"] < n_seeds]
-    commits, others = (
-        ", ".join(sorted({record.get(key, record["commit"]) for record in records}))
-        for key in ("commit", "others")
-    )
+    """Print the lines of the commit that measured last, so that one rule is in the table."""
+    lines = [json.loads(line) for line in results.path.read_text(encoding="utf-8").splitlines()]
+    commit = lines[-1]["commit"]
+    records = [line for line in lines if line["commit"] == commit and line["seed"] < n_seeds]
+    others = ", ".join(sorted({record.get("others", commit) for record in records}))
     seeds = seeds_text(record["seed"] for record in records)
-    print(f"Seeds {seeds}; `auto` and `weights` at commit {commits}, other columns {others}\n")
+    print(f"Seeds {seeds}; `auto` and `weights` at commit {commit}, other columns {others}\n")
     columns = [*WAYS, *RECIPES, "auto chose", "within", "calibration error", "fits"]
     print(f"| setting | learner | {' | '.join(columns)} |")
     print("|---" * (len(columns) + 2) + "|")
