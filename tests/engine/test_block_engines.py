@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import os
 import signal
+import warnings
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from parted_pools import write_parts
+from unskew import Pool
 from unskew.engine.block_engines import EngineSettings, open_engine, opened_engine
+from unskew.engine.blocks import read_block
 from unskew.errors import ConfigError, DataError, UnskewError
 
 MADE = []
@@ -123,3 +127,13 @@ def test_the_temporary_cache_is_removed(tmp_path: Path) -> None:
         assert opened.cache == str(tmp_path)
     assert tmp_path.exists()
     assert issubclass(ConfigError, UnskewError)
+
+
+def test_threads_leave_the_filters_of_warnings_alone(tmp_path: Path) -> None:
+    write_parts(tmp_path)
+    before = list(warnings.filters)
+    with opened_engine(None, EngineSettings(workers=8)) as opened:
+        for _ in range(5):
+            blocks = Pool.from_parquet(tmp_path, engine=opened, block_rows=300).blocks
+            opened.map_blocks(read_block, blocks, ["id", "y"])
+    assert warnings.filters == before

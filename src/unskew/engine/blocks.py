@@ -71,7 +71,7 @@ class PartFile:
 def inspect_part(path: str) -> PartFile:
     """Read the footer of a part; a `DataError` names a file that is missing or damaged."""
     stamp = _stamp(path)
-    with damage_named(path, "Parquet"), _opened(path) as file:
+    with damage_named(path, "Parquet", silent=False), _opened(path) as file:
         metadata, schema = file.metadata, file.schema_arrow
         rows = tuple(metadata.row_group(at).num_rows for at in range(metadata.num_row_groups))
         types = tuple((field.name, _type_text(field.type)) for field in schema)
@@ -80,7 +80,7 @@ def inspect_part(path: str) -> PartFile:
 
 def read_schema(path: str) -> Any:
     """Read the names and Arrow types of the columns of a part."""
-    with damage_named(path, "Parquet"), _opened(path) as file:
+    with damage_named(path, "Parquet", silent=False), _opened(path) as file:
         return file.schema_arrow
 
 
@@ -156,7 +156,7 @@ def _read_part(block: FileBlock, columns: Sequence[str]) -> Any:
             path=block.path,
         )
     low, high = block.start - block.offset, block.stop - block.offset
-    with damage_named(block.path, "Parquet"), _opened(block.path) as file:
+    with damage_named(block.path, "Parquet", silent=False), _opened(block.path) as file:
         groups = list(range(*block.groups))
         held = sum(file.metadata.row_group(at).num_rows for at in groups)
         if held > 2 * len(block):
@@ -205,7 +205,7 @@ def remote_file(uri: str) -> tuple[Any, str]:
     """Return the file system of a URI (s3://, gs://, file://) and the path within it."""
     from pyarrow import fs
 
-    with damage_named(uri, "a file"):
+    with damage_named(uri, "a file", silent=False):
         system, inner = fs.FileSystem.from_uri(uri)
     return system, inner
 
@@ -221,7 +221,7 @@ def _stamp(path: str) -> str:
     from pyarrow import fs
 
     system, inner = remote_file(path)
-    with damage_named(path, "Parquet"):
+    with damage_named(path, "Parquet", silent=False):
         info = system.get_file_info(inner)
     if info.type != fs.FileType.File:
         raise _not_there(path, "no such file")

@@ -17,7 +17,7 @@ import tarfile
 import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -125,10 +125,14 @@ class UnpackedStream(io.RawIOBase):
 
 
 @contextmanager
-def damage_named(path: Path_, what: str) -> Iterator[None]:
-    """Turn whatever a library raises on a damaged file into a `DataError` that names the file."""
+def damage_named(path: Path_, what: str, *, silent: bool = True) -> Iterator[None]:
+    """Turn whatever a library raises on a damaged file into a `DataError` that names the file.
+
+    ``silent`` keeps warnings about the damage away. It is not for threads: what one of them does to
+    the filters of warnings, another may undo or make permanent.
+    """
     try:
-        with warnings.catch_warnings(action="ignore"):  # about what is damaged
+        with warnings.catch_warnings(action="ignore") if silent else nullcontext():
             yield
     except UnskewError:
         raise
