@@ -113,7 +113,9 @@ def _weights_panel(weights: Weights) -> WeightsPanel:
     log_m = np.log10(weight_n[weight_n > 0])
     edges = round_edges(log_m, 0, _MOST_ROWS)
     count = np.bincount(bin_codes(log_m, edges), minlength=max(len(edges) - 1, 0))
-    nothing = dict.fromkeys(("groups", "ess", "ess_groups", "design_effect", "pareto_k"))
+    nothing: dict[str, Any] = dict.fromkeys(
+        ("groups", "ess", "ess_groups", "design_effect", "pareto_k")
+    )
     nothing |= dict.fromkeys(("pareto_k_threshold", "largest_sample_weight", "top_percent_share"))
     return WeightsPanel(
         images=weight_n.size,

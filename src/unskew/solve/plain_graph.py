@@ -19,10 +19,12 @@ from unskew.records import Floats, Ints
 def graph_loops(n_sources: int) -> Any:
     """Return the module whose loops to take: the work grows with the cube of the sources."""
     if pays_to_compile(float(n_sources) ** 3):
-        from unskew.solve import kernels_graph as loops
-    else:
-        from unskew.solve import plain_graph as loops
-    return loops
+        from unskew.solve import kernels_graph
+
+        return kernels_graph
+    from unskew.solve import plain_graph
+
+    return plain_graph
 
 
 def eliminate(
@@ -147,7 +149,8 @@ def divergence(flow_lk: Floats, band: int) -> Floats:
         return np.asarray((flow_lk.T - flow_lk).sum(axis=1))
     k, j = _pairs(n_sources, band)
     x = flow_lk[j, k] - flow_lk[k, j]
-    return np.bincount(k, x, n_sources) - np.bincount(j, x, n_sources)
+    out_k = np.bincount(k, x, n_sources) - np.bincount(j, x, n_sources)
+    return np.asarray(out_k, dtype=np.float64)
 
 
 def slope(flow_lk: Floats, step_k: Floats, band: int) -> float:

@@ -18,10 +18,12 @@ from unskew.records import Codes, Floats, Ints
 def inspect_loops(numbers: float) -> Any:
     """Return the module whose loops to take for an ω of so many numbers."""
     if pays_to_compile(numbers):
-        from unskew.solve import kernels_inspect as loops
-    else:
-        from unskew.solve import plain_inspect as loops
-    return loops
+        from unskew.solve import kernels_inspect
+
+        return kernels_inspect
+    from unskew.solve import plain_inspect
+
+    return plain_inspect
 
 
 def source_indicator(
@@ -127,7 +129,9 @@ def collapse_sparse(
     """Give the distinct pairs of CSR rows with sorted columns numbers."""
     length_n = np.diff(indptr)
     row_p = np.repeat(np.arange(source_n.size), length_n)
-    key_n = np.bincount(row_p, factor_k[column] * data, source_n.size) + source_n
+    key_n = np.asarray(
+        np.bincount(row_p, factor_k[column] * data, source_n.size) + source_n, dtype=np.float64
+    )
     n_pairs = _number_keys(key_n, first_row, count_d, inverse_n, limit)
     if n_pairs < 0:
         return -1

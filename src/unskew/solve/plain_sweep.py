@@ -17,10 +17,12 @@ _TILE_ENTRIES = 1 << 16
 def sweep_loops(is_large: bool) -> Any:
     """Return the module whose loop to take."""
     if is_large:
-        from unskew.solve import kernels_sweep as loops
-    else:
-        from unskew.solve import plain_sweep as loops
-    return loops
+        from unskew.solve import kernels_sweep
+
+        return kernels_sweep
+    from unskew.solve import plain_sweep
+
+    return plain_sweep
 
 
 def sweep_few(

@@ -16,10 +16,12 @@ from unskew.records import Floats, Ints
 def box_loops(numbers: float) -> Any:
     """Return the module whose loops to take, of images × sources."""
     if pays_to_compile(numbers):
-        from unskew.bias.soft_box import kernels_boxes as loops
-    else:
-        from unskew.bias.soft_box import plain_boxes as loops
-    return loops
+        from unskew.bias.soft_box import kernels_boxes
+
+        return kernels_boxes
+    from unskew.bias.soft_box import plain_boxes
+
+    return plain_boxes
 
 
 def _own_distances(

@@ -23,10 +23,12 @@ _TILE_ENTRIES = 1 << 16  # half a megabyte for each array of a tile
 def likelihood_loops(numbers: float) -> Any:
     """Return the module whose loops to take for so many numbers."""
     if pays_to_compile(numbers):
-        from unskew.bias.soft_box import kernels_likelihood as loops
-    else:
-        from unskew.bias.soft_box import plain_likelihood as loops
-    return loops
+        from unskew.bias.soft_box import kernels_likelihood
+
+        return kernels_likelihood
+    from unskew.bias.soft_box import plain_likelihood
+
+    return plain_likelihood
 
 
 class _Edges(NamedTuple):
