@@ -38,8 +38,10 @@ def test_a_stopped_run_leaves_nothing(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # A shell starts background jobs without Ctrl-C.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        # A shell starts background jobs without Ctrl-C, nohup starts them without SIGHUP.
+        preexec_fn=lambda: [
+            signal.signal(each, signal.SIG_DFL) for each in (signal.SIGINT, signal.SIGHUP)
+        ],
     )
     assert run.stdout is not None
     assert run.stdout.readline() == "under way\n"

@@ -139,7 +139,10 @@ def test_with_splits_the_largest_source_is_that_of_train():
     pool = Pool.from_arrays(
         ["a"] * 12 + ["b"] * 8, split=["test"] * 11 + ["train"] * 9, age=np.arange(20.0)
     )
-    assert tomllib.loads(starting_config(pool, MANIFEST))["target"] == {"source": "b"}
+    assert tomllib.loads(starting_config(pool, MANIFEST))["target"] == {
+        "source": "b",
+        "guessed": True,
+    }
 
 
 def test_missing_classes_keep_their_share():

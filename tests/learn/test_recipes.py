@@ -18,6 +18,7 @@ def test_only_logit_adjustment_moves_logits_after_training() -> None:
         "scale": 1.0,
         "bias": [-0.5, 0.5, -np.inf],
         "factor": None,
+        "spread": None,
     }
     assert after_training(Recipe("loss", OFFSET[:2])) is None
     # A class that the target does not have is never predicted.

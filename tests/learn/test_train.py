@@ -238,7 +238,7 @@ def test_the_probe_is_the_exact_one(tmp_path) -> None:
     model = train_model(data, settings_of("probe"), tmp_path)
     scaled = scale_features(X, "fourth_root")
     tuned = tune_probe(scaled, label, np.ones(60), 3)
-    expected = np.exp(tuned.probe.logits(scaled))
+    expected = np.exp(tuned.logits(scaled))
     assert model.choice == tuned.choice
     assert json.loads((tmp_path / "settings.json").read_text())["choice"]["way"] == "half"
     np.testing.assert_allclose(

@@ -255,8 +255,8 @@ def test_a_cache_that_cannot_be_written_stops_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
 ) -> None:
     photos = write_photos(tmp_path)
-    assert run_command(["init", str(photos), "-o", str(tmp_path / "run.toml"), "--quiet"]) == 0
     monkeypatch.setattr("unskew.runs.inputs.may_write", lambda folder: False)
+    assert run_command(["init", str(photos), "-o", str(tmp_path / "run.toml"), "--quiet"]) == 0
     assert run_command(["check", str(tmp_path / "run.toml")]) == 0
     assert "represent.cache" in capsys.readouterr().err
     assert not (tmp_path / ".unskew-cache").exists()

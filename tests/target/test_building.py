@@ -90,7 +90,6 @@ def test_interactions_are_within_sources_of_the_pool_or_a_table():
         (lambda: Target.uniform("label", missing="drop"), r"missing=\{'label': 'drop'\}"),
         (lambda: Target.uniform("age", bins=[0, 40, 90]), r"bins=\{'age': \[0, 40, 90\]\}"),
         (lambda: Target.uniform("label", outside="keep"), r"outside=\{'label': 'keep'\}"),
-        (lambda: Target.table({"label": ["a"], "share": [1.0]}), "DataFrame .* got a dict"),
         (
             lambda: Target.table(pd.Series([1, 2], name="count")),
             r"got a Series. .*rename\('count'\).reset_index\(\)",

@@ -281,7 +281,7 @@ def _sparse_extremes(
     np.minimum.at(low_k, omega.indices[positive], omega.data[positive])
     np.maximum.at(high_k, omega.indices[positive], omega.data[positive])
     with np.errstate(divide="ignore"):
-        return np.log(low_k), np.log(high_k)
+        return np.log(low_k), np.log(np.maximum(high_k, 0.0))
 
 
 def _sparse_links(
