@@ -26,6 +26,7 @@ def test_only_logit_adjustment_moves_logits_after_training() -> None:
         "scale": 1.0,
         "bias": [0, 0, -np.inf],
         "factor": None,
+        "spread": None,
     }
 
 

@@ -245,9 +245,10 @@ def test_the_probe_is_the_exact_one(tmp_path) -> None:
         model.scores(X), expected / expected.sum(1, keepdims=True), atol=2e-4
     )
     assert (model.scores(X)[:, 2] == 0).all()
-    assert model.history[0]["train_loss"] == pytest.approx(
-        -np.log(model.scores(X)[np.arange(60), label]).mean(), rel=1e-6
-    )
+    # The history is that of the linear layer, before the spread of its logits is calibrated.
+    linear_nm = tuned.probe.logits(scaled)
+    loss_n = np.logaddexp.reduce(linear_nm, axis=1) - linear_nm[np.arange(60), label]
+    assert model.history[0]["train_loss"] == pytest.approx(loss_n.mean(), rel=1e-3)
     again = train_model(data, settings_of("probe"), tmp_path, resume=True)
     assert same_bits(model, again)
 

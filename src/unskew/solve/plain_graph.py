@@ -109,18 +109,18 @@ def balance_groups(log_flow_kl: Floats, shift_k: Floats, steps: int, enough: flo
     """
     n_sources = shift_k.size
     order, pivot_k, step_k = np.zeros(n_sources, np.int64), np.ones(n_sources), np.zeros(n_sources)
-    for _ in range(steps):
-        with np.errstate(over="ignore", invalid="ignore"):  # a step of ∞ or NaN ends it below
+    with np.errstate(over="ignore", invalid="ignore"):  # a step of ∞ or NaN ends it
+        for _ in range(steps):
             into_kl = np.exp(log_flow_kl + (shift_k[:, None] - shift_k))
             weight_kk, flow_kk = into_kl + into_kl.T, into_kl.T - into_kl
-        if not eliminate(weight_kk, flow_kk, n_sources, order, pivot_k, step_k):
-            return
-        size = float(np.ptp(step_k))
-        if not size < np.inf:
-            return
-        shift_k += (min(1.0, 2.0 / size) if size > 0 else 0.0) * step_k
-        if size < enough:
-            return
+            if not eliminate(weight_kk, flow_kk, n_sources, order, pivot_k, step_k):
+                return
+            size = float(np.ptp(step_k))
+            if not size < np.inf:
+                return
+            shift_k += (min(1.0, 2.0 / size) if size > 0 else 0.0) * step_k
+            if size < enough:
+                return
 
 
 @lru_cache(maxsize=4)
