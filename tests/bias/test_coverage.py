@@ -83,6 +83,7 @@ def test_a_survey_taken_for_the_truth_promises_too_much():
     assert found.share < 0.85
 
 
+@pytest.mark.slow
 def test_the_bootstrap_that_refits_finds_the_error_of_the_influence_functions():
     # 60 replicates tell a standard deviation to 9% (one sd).
     for recipe in (strata_survey, strata_raked, strata_raked_survey, tilt_tiny):

@@ -46,6 +46,7 @@ def test_scales_are_those_of_the_replicates_and_the_data_together():
     assert np.append(one.relative.null, one.relative.observed).mean() == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 def test_the_largest_of_many_is_not_too_large_for_its_scale():
     """Of 500 statistics, each with a scale of its own from 99 replicates, the largest."""
     rng = np.random.default_rng(3)

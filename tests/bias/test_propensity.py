@@ -83,6 +83,7 @@ def test_values_are_out_of_fold():
     assert abs(other[0] - fitted.profile.log_omega[0, pool.names.index("bright")]) > 0.5
 
 
+@pytest.mark.slow
 def test_strata_times_propensity_has_the_margin_and_the_bootstrap_gives_errors():
     pool = shifted_pool(2, 400)
     target = Target.margins({"label": {"cat": 0.4, "dog": 0.6}})

@@ -57,6 +57,7 @@ def test_what_the_fit_takes_up_does_not_vary():
     assert sums.null[:, :, 2].std() > 5
 
 
+@pytest.mark.slow
 def test_the_variance_is_that_of_new_draws_and_new_fits():
     """Draw the sources again from q, fit Tilt again, and sum: the replicates' spread."""
     profile, x = fitted_profile(n=150, seed=3)

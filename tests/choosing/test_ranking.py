@@ -128,6 +128,7 @@ def _benchmark() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not hasattr(unskew.bias, "SoftBox"), reason="the benchmark compares with SoftBox"
 )

@@ -264,6 +264,7 @@ def test_a_source_in_a_stratum_where_train_has_none_of_it_counts_with_its_own_no
     np.testing.assert_allclose(weight, MARGINS["cat"] * expected / expected.sum(), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_with_known_omega_the_mean_of_every_split_is_unbiased():
     """z uniform on {0 … 3}, source a selects ∝ 1, 2, 3, 4 and b ∝ 4, 1, 1, 1: E z = 1.5 in both
     splits, whatever their mix of sources.

@@ -40,6 +40,7 @@ def test_class_bias_is_forecast_within_three_standard_errors(seed: int) -> None:
     assert forecast.objection is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1])
 def test_a_tilt_is_forecast_within_two_standard_errors(seed: int) -> None:
     world = tilt_world(2500, seed)

@@ -222,6 +222,7 @@ def test_what_cannot_be_rehearsed_is_named(rehearsed: tuple[Pool, Rehearsal]) ->
     )
 
 
+@pytest.mark.slow
 def test_debiased_models_are_those_of_the_way(rehearsed: tuple[Pool, Rehearsal]) -> None:
     """Half and a ridge of 0.01, unless others are asked for; without probabilities, weights."""
     pool, rehearsal = rehearsed

@@ -571,6 +571,7 @@ def _recomputed(cell: TableCell, tmp_path: Path) -> float:
     )
 
 
+@pytest.mark.slow
 def test_a_committed_row_is_what_is_computed(tmp_path: Path) -> None:
     """Ref of CIFAR-10, which is one cell; other linear algebra may answer differently on a few
     images in ten thousand.

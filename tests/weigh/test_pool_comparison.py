@@ -20,6 +20,7 @@ from unskew.weigh.pool_comparison import (
 from unskew.weigh.shrink import shrink_weights
 
 
+@pytest.mark.slow
 def test_known_noise_is_that_of_repeated_draws():
     means, noises = [], []
     for seed in range(1500):

@@ -309,6 +309,7 @@ def overlapping(seed, n_low, n_high):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sizes", "at_most"), [((200, 200), 0.75), ((260, 140), 1.3), ((320, 80), 1.15)]
 )
