@@ -1,6 +1,6 @@
 """Whole commands, killed (SIGKILL) at a random step on disk and repeated, and two at the same time.
 
-``make fuzz`` disturbs every command, at other steps with each UNSKEW_SEED; `make test` some.
+``make fuzz`` disturbs every command, at other steps with each UNSKEW_SEED.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ TIMED = ("trained/arms/debiased/logs/", "trained/history.csv")
 def _disturb(folder: Path, names: list[str]) -> list[dict[str, Any]]:
     done = subprocess.run(
         [sys.executable, str(SCRIPT), "commands", str(folder), SEED, ",".join(names)],
-        check=True,
+        check=False,
         capture_output=True,
         text=True,
         timeout=1200,
     )
+    assert done.returncode == 0, done.stderr
     outcomes: list[dict[str, Any]] = json.loads(done.stdout)
     assert {outcome["command"] for outcome in outcomes} == set(names)
     return outcomes
@@ -46,6 +47,7 @@ def _check(outcomes: list[dict[str, Any]]) -> None:
             assert (outcome["error"], outcome["named"]) == ("LockedError", True), outcome
 
 
+@pytest.mark.slow
 def test_after_a_kill_a_command_does_the_same_and_a_second_one_is_refused(tmp_path: Path) -> None:
     """The files are those of an undisturbed command, hidden ones too; the first one's are whole."""
     every = "UNSKEW_MUTANTS" in os.environ
