@@ -90,6 +90,7 @@ class Standing:
     worst : whether its worst group is within 2 points of the best recipe's worst group.
     calibrated : whether its mean calibration error is at most 2 points.
     lead : its mean lead over the recipe that comes nearest, ``rival``.
+    regret : how far it is below the best of the ways, on average.
     """
 
     ahead: list[bool]
@@ -97,12 +98,13 @@ class Standing:
     calibrated: list[bool]
     lead: float
     rival: str
+    regret: float
     seeds: set[int]
 
 
 def stand(records: Mapping[Key, Record], cases: Sequence[Case]) -> Standing | None:
     """Compare `auto` with every recipe that all of these settings have."""
-    ahead, worst, calibrated, seeds = [], [], [], set()
+    ahead, worst, calibrated, regrets, seeds = [], [], [], [], set()
     sums: dict[str, list[float]] = {name: [] for name in RECIPES}
     for case in cases:
         own = by_seed(records, case.key, "auto")
@@ -126,11 +128,15 @@ def stand(records: Mapping[Key, Record], cases: Sequence[Case]) -> Standing | No
         )
         worst.append(bool(gap >= -2.0))
         calibrated.append(_means(own)[2] <= 2.0)
+        ways = (by_seed(records, case.key, way) for way in OURS[1:])
+        leads_of_ways = [_lead(own, way, lambda record: record["accuracy"]).mean() for way in ways]
+        regrets.append(-min(leads_of_ways))
     if not ahead:
         return None
     means = {name: float(np.mean(own)) for name, own in sums.items() if len(own) == len(ahead)}
     rival = min(means, key=lambda name: means[name])
-    return Standing(ahead, worst, calibrated, means[rival], rival, seeds)
+    regret = float(np.mean(regrets))
+    return Standing(ahead, worst, calibrated, means[rival], rival, regret, seeds)
 
 
 def verdict(records: Mapping[Key, Record]) -> str:
@@ -146,13 +152,15 @@ def verdict(records: Mapping[Key, Record]) -> str:
         # One seed says nothing about errors.
         if standing is not None and len(standing.seeds) > 1:
             above = "above" if standing.lead >= 0 else "below"
+            below = "below" if standing.regret >= 0 else "above"
             sentences.append(
                 f"In {len(standing.ahead)} {words} (seeds {seeds_text(standing.seeds)}) `auto` is "
                 "at or above the best tuned recipe, within one paired standard error, in "
                 f"{sum(standing.ahead)}, and {abs(standing.lead):.2f} points {above} "
-                f"{standing.rival}, the best single recipe, on average; its worst group is within "
-                f"2 points of the best recipe's in {sum(standing.worst)}, and its calibration "
-                f"error at most 2 points in {sum(standing.calibrated)}."
+                f"{standing.rival}, the best single recipe, on average; it is {abs(standing.regret):.2f} "
+                f"points {below} the best of our own ways; its worst group is within 2 points of "
+                f"the best recipe's in {sum(standing.worst)}, and its calibration error at most "
+                f"2 points in {sum(standing.calibrated)}."
             )
     return " ".join(sentences) or "Nothing has been measured yet."
 
