@@ -157,10 +157,10 @@ def verdict(records: Mapping[Key, Record]) -> str:
                 f"In {len(standing.ahead)} {words} (seeds {seeds_text(standing.seeds)}) `auto` is "
                 "at or above the best tuned recipe, within one paired standard error, in "
                 f"{sum(standing.ahead)}, and {abs(standing.lead):.2f} points {above} "
-                f"{standing.rival}, the best single recipe, on average; it is {abs(standing.regret):.2f} "
-                f"points {below} the best of our own ways; its worst group is within 2 points of "
-                f"the best recipe's in {sum(standing.worst)}, and its calibration error at most "
-                f"2 points in {sum(standing.calibrated)}."
+                f"{standing.rival}, the best single recipe, on average; it is "
+                f"{abs(standing.regret):.2f} points {below} the best of our own ways; its worst "
+                f"group is within 2 points of the best recipe's in {sum(standing.worst)}, and "
+                f"its calibration error at most 2 points in {sum(standing.calibrated)}."
             )
     return " ".join(sentences) or "Nothing has been measured yet."
 
