@@ -20,6 +20,9 @@ MUTANTS ?= 3000
 SEED    ?= 0
 SDIST_TESTS := tests/docs tests/benchmarks tests/test_architecture.py
 
+# Programs that the tests start would compile the package anew, each for itself.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test test-slow test-packages test-cluster fuzz lint format docs dist figures tables
 .PHONY: bench bench-weights bench-images bench-learning chromium clean
 .DEFAULT_GOAL := help

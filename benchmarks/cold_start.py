@@ -1,8 +1,9 @@
 """What the first call costs on a fresh machine: processor time of a new process, nothing cached.
 
 Writes docs/cold-start.md. Every call is a process of its own, on one thread: the first with an
-empty cache of compiled code, the second with what the first left. `--against` names the `src`
-folder of another checkout, whose second calls are measured in the same run.
+empty cache of compiled code, the second with what the first left; byte code is there, as pip leaves
+it. `--against` names the `src` folder of another checkout, whose second calls are measured in the
+same run.
 
     python benchmarks/cold_start.py --against ../before/src
 """
@@ -10,6 +11,7 @@ folder of another checkout, whose second calls are measured in the same run.
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import os
 import subprocess
@@ -159,6 +161,8 @@ def main() -> None:
     if options.call:
         call(*json.loads(options.call))
         return
+    for source in filter(None, (ROOT / "src", options.against)):
+        compileall.compile_dir(source, quiet=1)
     libraries = min(measure((LIBRARIES, 0, 0), ROOT / "src", ROOT)[0] for _ in range(2))
     rows: dict[tuple[str, int, int], dict[str, float]] = {}
     cases = [(family, *size) for size in SIZES for family in options.families]
