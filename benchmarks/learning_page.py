@@ -283,14 +283,11 @@ def network_section(records: Mapping[Key, Record]) -> str:
         "choose the epoch and calibrate `auto`): accuracy on the test images, the worst class's in "
         "brackets, the calibration error after the slash. `naive`'s is the base of every gain. "
         "Where only shares of classes differ, `logit` is the logit-adjusted loss of Menon et al. "
-        "(2021), and `logit_adjustment` shifts the logits after training; both lose here, with few "
-        "epochs. Rows of `auto`, `logit` and `logit_adjustment` marked * were measured while "
-        "labels were smoothed evenly, which contradicts a shift of the logits; the smoothing "
-        "follows the shift since, and they have to be measured again. `classifier_retraining` is "
-        "the decoupled training of Kang et al. (2020). That `auto` refits its last layer, and how "
-        "strongly, was settled on the test images of two of these rows (long tail ρ = 100, and "
-        "n_k ∝ 0.3^k, seed 0), so that "
-        "their leads flatter it; the others are fresh.",
+        "(2021), and `logit_adjustment` shifts the logits after training. `classifier_retraining` "
+        "is the decoupled training of Kang et al. (2020). `weights in the loss` multiplies the "
+        "loss by them, where `weights` draws images by them. That `auto` refits its last layer, "
+        "and how strongly, was settled on the test images of two of these rows (long tail "
+        "ρ = 100, and n_k ∝ 0.3^k, seed 0), so that their leads flatter it; the others are fresh.",
         "",
         "`python benchmarks/learning.py --data FOLDER --part network`",
         "",
@@ -298,23 +295,20 @@ def network_section(records: Mapping[Key, Record]) -> str:
         "| seeds |",
         "|---|---|---|---|---|---|",
     ]
-    for setting, arm in dict.fromkeys((key[0], key[2]) for key in records):
+    arms = dict.fromkeys((key[0], key[2]) for key in records)
+    for setting, arm in sorted(arms, key=lambda pair: list(TITLES).index(pair[0])):
         own, naive = (by_seed(records, setting, name) for name in (arm, "naive"))
         accuracy, worst, error = _means(own)
         gain_s = _lead(own, naive, lambda record: record["accuracy"])
         gain = spread_text(gain_s) if gain_s.size and arm != "naive" else ""
         epochs = next(iter(own.values()))["epochs"]
-        # Records have their precision since the smoothing follows the shift.
-        is_old = arm in SHIFTED and any("precision" not in record for record in own.values())
         lines.append(
-            f"| {TITLES[setting]} | {arm}{' *' if is_old else ''} | "
-            f"{accuracy:.1f} ({worst:.0f}) / {error:.1f} | {gain} | {epochs} | {seeds_text(own)} |"
+            f"| {TITLES[setting]} | {arm} | {accuracy:.1f} ({worst:.0f}) / {error:.1f} | {gain} "
+            f"| {epochs} | {seeds_text(own)} |"
         )
     return "\n".join(lines)
 
 
-# Arms of networks whose logits are shifted, in training or after it.
-SHIFTED = ("auto", "half", "logit", "logit_adjustment", "vs_loss")
 SECTIONS = (
     (
         "Every way and every recipe",
