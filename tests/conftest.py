@@ -1,6 +1,8 @@
 """Settings that all tests share."""
 
+import gc
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -16,3 +18,15 @@ pytest.register_assert_rewrite("raising")
 settings.register_profile("unskew", deadline=None, derandomize=True)
 settings.register_profile("random", deadline=None)
 settings.load_profile(os.environ.get("UNSKEW_HYPOTHESIS", "unskew"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Modules and tests stay until the end: nobody looks for garbage among them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
