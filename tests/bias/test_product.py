@@ -161,16 +161,16 @@ def test_what_is_refused():
         debias(separate, Product(Strata("label"), split), MARGIN)
 
 
-@pytest.mark.parametrize("constant", [20.0, 300.0, 900.0])
 @pytest.mark.parametrize(
-    "factor",
+    ("factor", "constant"),
     [
-        Tilt(["x"], reference="c"),
-        Propensity(["x"], reference="c"),
-        Propensity(["x"], reference="c", classifier="boosting"),
-        SoftBox(["x"]),
+        # e^900 is beyond a double.
+        *((Tilt(["x"], reference="c"), constant) for constant in (20.0, 300.0, 900.0)),
+        (Propensity(["x"], reference="c"), 900.0),
+        (Propensity(["x"], reference="c", classifier="boosting"), 900.0),
+        (SoftBox(["x"]), 900.0),
     ],
-    ids=["tilt", "logistic", "boosting", "soft_box"],
+    ids=["tilt-20", "tilt-300", "tilt-900", "logistic", "boosting", "soft_box"],
 )
 def test_a_constant_of_a_source_in_a_known_factor_changes_no_weight(factor, constant):
     pool = mixed_pool(n=900)
