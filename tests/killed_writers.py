@@ -239,7 +239,12 @@ def disturb_commands(folder: Path, names: list[str], seed: int) -> Iterator[dict
         second = _waited(start(-1, 0, str(answer)))
         os.kill(first, signal.SIGCONT)
         error = json.loads(answer.read_text() or "{}").get("error", {})
-        yield {"command": name, "steps": (at, guarded), "first": _waited(first), "second": second} | {
+        yield {
+            "command": name,
+            "steps": (at, guarded),
+            "first": _waited(first),
+            "second": second,
+        } | {
             "error": error.get("kind"),
             "named": error.get("facts", {}).get("pid") == first,
             "differs": _differing(whole, _timeless(place)),

@@ -155,7 +155,7 @@ class Released:
         return int(indicator @ self.cells["n"].to_numpy())
 
 
-@settings(max_examples=12)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["none", "keep", "drop"]), st.booleans())
 def test_no_small_cell_can_be_computed_from_what_is_shown(
     seed: int, outside: str, joint: bool
