@@ -68,6 +68,7 @@ def test_coverage_of_a_few_data_sets(recipe, n_sets):
     assert abs(found.bias) <= 5 * found.spread / np.sqrt(n_sets)
 
 
+@pytest.mark.slow
 def test_a_fitted_omega_taken_for_known_promises_too_much():
     # A reference of 500 images has an error that 3,000 weighed images do not show.
     found = measure_coverage(tilt, 40, seed=0, estimate=mean_as_if_known)

@@ -113,6 +113,7 @@ def test_box_times_tilt_is_0_outside_the_box_and_nested_products_are_flat():
     assert all(name in described.anchor for name in ("Strata: ", "Box: ", "Tilt: "))
 
 
+@pytest.mark.slow
 def test_errors_of_a_product_agree_with_a_bootstrap_that_refits():
     pool = mixed_pool(6)
     weights = debias(
