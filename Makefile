@@ -34,8 +34,9 @@ help: ## this list
 demo: $(BASE) ## the demo: digits from three biased cameras, from folders to a trained model
 	$(VENV)/bin/unskew demo
 
+# Both workers, and the processes that tests start, load what one of them has compiled to bytecode.
 test: $(READY) chromium ## the tests and doctests that take seconds
-	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -m "not slow" -n 2 --dist loadfile
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -m "not slow" -n 2 --dist loadfile
 
 fuzz: $(READY) ## thousands of damaged files of every format that we read (MUTANTS=3000, SEED=0)
 	UNSKEW_MUTANTS=$(MUTANTS) UNSKEW_SEED=$(SEED) $(VENV)/bin/python -m pytest -q tests/fuzz

@@ -1,11 +1,13 @@
 """Writers that are killed (SIGKILL) at one of their steps on disk: every step in turn.
 
-Run as a script, so that the processes are forked from one that has no threads of a test runner.
+Run as a script, so that the processes are forked from one that has no threads of a test runner;
+also where ``PYTHONSAFEPATH`` keeps a script's folder off the import path.
 """
 
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import random
 import re
@@ -17,7 +19,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-_STEPS = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "ctypes.dlsym")
+_STEPS = ("os.mkdir", "os.rename", "os.remove", "os.rmdir")
+# The tables that commands compute with: nobody else may write once one of them is read.
+_TABLES = ("t.csv", "new.csv")
+# Steps of the last process that ran to its end: those on disk, and those with the lock held.
+_counted = mmap.mmap(-1, 2)
 
 
 def contents(folder: Path) -> dict[str, str]:
@@ -28,29 +34,42 @@ def contents(folder: Path) -> dict[str, str]:
     return {path.relative_to(folder).as_posix(): fingerprint_file(path) for path in files}
 
 
+def _is_step(event: str, arguments: tuple[Any, ...], folder: Path) -> bool:
+    """Tell whether something below ``folder`` is created, renamed, exchanged or deleted."""
+    if event == "ctypes.dlsym":  # thread pools are looked up, too, at a moment of their own
+        return str(arguments[1]) == "renameat2"
+    if event not in _STEPS and not (event == "open" and "w" in str(arguments[1])):
+        return False
+    # Names below an open folder are relative to it (rmtree).
+    return str(arguments[0]).startswith(str(folder)) or not os.path.isabs(str(arguments[0]))
+
+
 def _signalled(write: Callable[[], Any], folder: Path, step: int, number: int) -> int:
     """Start to write in another process, which sends itself a signal just before a step.
 
-    A step is one that creates, renames or deletes something below ``folder``. Without a step
-    (0) the process runs to its end, and exits with the number of its steps.
+    A step is one on disk below ``folder``; to be stopped (SIGSTOP), one while its writer is to keep
+    others out. Without a step (0) the process counts both kinds and runs to its end, as with -1.
     """
+    from unskew.files import locks
+
     process = os.fork()
     if process == 0:
-        done = 0
+        done = [0, 0]
 
         def watch(event: str, arguments: tuple[Any, ...]) -> None:
-            nonlocal done
-            if event in _STEPS or (event == "open" and "w" in str(arguments[1])):
-                # Names below an open folder are relative to it (rmtree).
-                path = str(arguments[0])
-                done += path.startswith(str(folder)) or not os.path.isabs(path)
-                if done == step != 0:
-                    done += 1  # once
+            is_step = _is_step(event, arguments, folder)
+            reads = event == "open" and Path(str(arguments[0])).name in _TABLES
+            kinds = (is_step, (is_step and bool(locks._held)) or reads)
+            for kind, counts in enumerate(kinds):
+                done[kind] += counts
+                if counts and done[kind] == step and kind == (number == signal.SIGSTOP):
                     os.kill(os.getpid(), number)
 
         sys.addaudithook(watch)
         code = write()
-        os._exit(min(done, 255) if step == 0 else code if isinstance(code, int) else 0)
+        if step == 0:
+            _counted[:] = bytes(min(count, 255) for count in done)
+        os._exit(code if isinstance(code, int) else 0)
     return process
 
 
@@ -203,21 +222,30 @@ def disturb_commands(folder: Path, names: list[str], seed: int) -> Iterator[dict
             shutil.copytree(folder / "base", place)
 
         prepare()
-        steps, whole = _waited(start(0, 0)), _timeless(place)
+        assert _waited(start(0, 0)) == 0, name
+        whole, (steps, guarded) = _timeless(place), _counted[:]
         prepare()
         at = rng.randint(1, steps)
         killed, code = _waited(start(at, signal.SIGKILL)), _waited(start(-1, 0))
-        yield {"command": name, "steps": steps, "killed": killed, "again": code} | {
+        yield {"command": name, "steps": (at, steps), "killed": killed, "again": code} | {
             "differs": _differing(whole, _timeless(place))
         }
         prepare()
-        first = start(rng.randint(1, steps), signal.SIGSTOP)
-        os.waitpid(first, os.WUNTRACED)
+        # As soon as it is to keep others out; anywhere with another seed.
+        at = rng.randint(1, guarded) if seed else 1
+        first = start(at, signal.SIGSTOP)
+        status = os.waitpid(first, os.WUNTRACED)[1]
+        assert os.WIFSTOPPED(status), (name, at, guarded, status)
         answer.unlink(missing_ok=True)
         second = _waited(start(-1, 0, str(answer)))
         os.kill(first, signal.SIGCONT)
         error = json.loads(answer.read_text() or "{}").get("error", {})
-        yield {"command": name, "steps": steps, "first": _waited(first), "second": second} | {
+        yield {
+            "command": name,
+            "steps": (at, guarded),
+            "first": _waited(first),
+            "second": second,
+        } | {
             "error": error.get("kind"),
             "named": error.get("facts", {}).get("pid") == first,
             "differs": _differing(whole, _timeless(place)),
@@ -261,6 +289,7 @@ def _outcomes(
 
 
 if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parent))
     kind, place = sys.argv[1], Path(sys.argv[2])
     kinds = {
         "files": lambda: kill_files(place),

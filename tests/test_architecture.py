@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import importlib
 import inspect
 import re
@@ -18,6 +19,17 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "src" / "unskew"
 MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def parsed_once() -> Iterator[None]:
+    """A million nodes: nobody looks for garbage among them, and the tests of other files are
+    spared them.
+    """
+    gc.disable()
+    yield
+    _parsed.cache_clear()
+    gc.enable()
 
 
 @cache

@@ -190,17 +190,12 @@ def test_split_and_its_use(vendors: Path, tmp_path: Path, capsys: Captured) -> N
     np.testing.assert_allclose(table.groupby("split")["weight"].sum(), 1.0)
 
 
-@pytest.mark.parametrize("to", ["csv", "jsonl", "class-weights"])
-def test_export(to: str, vendors: Path, tmp_path: Path) -> None:
+def test_exports_and_the_same_page_again(vendors: Path, tmp_path: Path) -> None:
     configuration = init_vendors(vendors, tmp_path)
     run_command(["weigh", str(configuration), "-o", str(tmp_path / "out"), "--quiet"])
-    assert run_command(["export", str(tmp_path / "out"), "--to", to]) == 0
-    assert run_command(["export", str(tmp_path / "nothing"), "--to", to]) in (2, 4)
-
-
-def test_report_again_is_the_same_page(vendors: Path, tmp_path: Path) -> None:
-    configuration = init_vendors(vendors, tmp_path)
-    run_command(["weigh", str(configuration), "-o", str(tmp_path / "out"), "--quiet"])
+    for to in ("csv", "jsonl", "class-weights"):
+        assert run_command(["export", str(tmp_path / "out"), "--to", to]) == 0
+        assert run_command(["export", str(tmp_path / "nothing"), "--to", to]) in (2, 4)
     first = (tmp_path / "out" / "report.html").read_text()
     (tmp_path / "out" / "report.html").unlink()
     assert run_command(["report", str(tmp_path / "out")]) == 0

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from collections.abc import Iterator
 
 import pytest
+
+
+@pytest.fixture(autouse=True)
+def restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What `main` changes for its process is undone: later tests start processes, too."""
+    for name in ("PYTHONSAFEPATH", "ARROW_DEFAULT_MEMORY_POOL"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    handlers = [signal.getsignal(number) for number in numbers]
+    yield
+    for number, handler in zip(numbers, handlers, strict=True):
+        signal.signal(number, handler)
 
 
 def test_stopped_while_the_command_line_is_still_loading(

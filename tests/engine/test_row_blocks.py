@@ -61,6 +61,7 @@ json.dump(dict(log_normalizer=weights.solution.log_normalizer.tolist(), grown=gr
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="memory limits and /proc are Linux's"
 )

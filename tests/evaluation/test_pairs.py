@@ -133,6 +133,7 @@ def test_repeating_every_image_within_its_person_changes_no_standard_error() -> 
     assert point.fnmr.stderr == pytest.approx(expected.fnmr.stderr, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_the_equal_error_rate_of_two_normal_distributions() -> None:
     n, d = 20_000, 2.4
     at = (np.arange(n) + 0.5) / n

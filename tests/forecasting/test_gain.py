@@ -23,7 +23,7 @@ from unskew.forecasting.gain import forecast_gain
 from unskew.forecasting.record import Forecast
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_class_bias_is_forecast_within_three_standard_errors(seed: int) -> None:
     world = class_world([1500, 300], seed=seed)
     forecast = forecast_world(world)

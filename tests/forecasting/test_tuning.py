@@ -25,7 +25,7 @@ TAUS = ("weights", "half", "logit")
 
 
 @pytest.mark.parametrize("kind", ["classes", "tilts"])
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_forecast_chooses_what_training_would(
     kind: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,7 +36,7 @@ from unskew.target.settings import _read_csv
 from unskew.training.folder import read_record
 from unskew.weigh.weights_table import read_weights_table
 
-COUNT = int(os.environ.get("UNSKEW_MUTANTS", "150"))
+COUNT = int(os.environ.get("UNSKEW_MUTANTS", "80"))
 SEED = int(os.environ.get("UNSKEW_SEED", "0"))
 # A mutant takes milliseconds; one that takes this long would hang a run on many files.
 SECONDS = 5.0

@@ -66,6 +66,7 @@ def _resumed_equals_straight(folder: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_killed_in_its_second_epoch_a_run_loses_that_epoch_alone(tmp_path: Path) -> None:
     """4 steps make an epoch; step 6 is in the middle of the second."""
     _run_and_be_killed(tmp_path / "killed", kill=6)

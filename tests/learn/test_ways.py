@@ -133,6 +133,7 @@ def test_ridges_are_compared_by_log_loss_and_ways_by_hits() -> None:
     assert (choose_way(same).way, choose_way(same).ridge) == ("half", 0.1)
 
 
+@pytest.mark.slow
 def test_the_score_of_the_best_of_many_equals_is_corrected() -> None:
     """Fifteen candidates of accuracy 0.8: the best looks better than it is."""
     gaps = []

@@ -413,7 +413,7 @@ def test_what_was_chosen_is_counted(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("preset", ["fast", "article"])
+@pytest.mark.parametrize("preset", ["fast", pytest.param("article", marks=pytest.mark.slow)])
 def test_networks_take_two_steps_and_say_how_long_all_will_take(
     preset: str, data: Path, tmp_path: Path
 ) -> None:

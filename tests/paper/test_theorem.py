@@ -45,6 +45,7 @@ def test_sources_draw_from_their_own_law() -> None:
         assert own.mean() == pytest.approx(mean, abs=5 * own.std() / 100)
 
 
+@pytest.mark.slow
 def test_errors_fall_like_one_over_root_n_unless_omega_is_off_by_a_constant() -> None:
     sizes = (200, 3200)
     mean = {}

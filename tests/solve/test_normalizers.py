@@ -34,7 +34,7 @@ def assert_identities(problem: Problem, weights: unskew.Weights, atol: float = E
 
 @pytest.mark.parametrize("form", FORMS)
 @given(problem=connected_problems(), start_seed=st.integers(0, 100))
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_newton_solves_the_equations_in_every_form_and_from_every_start(
     form: str, problem: Problem, start_seed: int
 ) -> None:
@@ -49,7 +49,7 @@ def test_newton_solves_the_equations_in_every_form_and_from_every_start(
 
 
 @given(problem=connected_problems(), seed=st.integers(0, 100))
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_a_factor_per_source_changes_no_weight(problem: Problem, seed: int) -> None:
     factor = 10.0 ** np.random.default_rng(seed).uniform(-250, 250, problem.omega.shape[1])
     plain = unskew.debias_weights(problem.omega, problem.source)
@@ -62,7 +62,7 @@ def test_a_factor_per_source_changes_no_weight(problem: Problem, seed: int) -> N
 
 
 @given(problem=connected_problems(), seed=st.integers(0, 100))
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_a_factor_per_image_divides_its_weight(problem: Problem, seed: int) -> None:
     """Multiplying all ω_k(z) by c(z) leaves memberships and divides the weights by c: what the data
     cannot tell.
@@ -80,7 +80,7 @@ def test_a_factor_per_image_divides_its_weight(problem: Problem, seed: int) -> N
 
 
 @given(problem=connected_problems(), seed=st.integers(0, 100))
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_the_order_of_rows_and_sources_does_not_matter(problem: Problem, seed: int) -> None:
     rng = np.random.default_rng(seed)
     row, column = rng.permutation(problem.source.size), rng.permutation(problem.omega.shape[1])
@@ -95,7 +95,7 @@ def test_the_order_of_rows_and_sources_does_not_matter(problem: Problem, seed: i
 
 
 @given(problem=connected_problems())
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_doubling_all_images_halves_every_weight(problem: Problem) -> None:
     plain = unskew.debias_weights(problem.omega, problem.source)
     double = unskew.debias_weights(np.vstack([problem.omega] * 2), np.tile(problem.source, 2))
@@ -106,7 +106,7 @@ def test_doubling_all_images_halves_every_weight(problem: Problem) -> None:
 
 
 @given(problem=connected_problems(max_sources=4), seed=st.integers(0, 100))
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_splitting_a_source_changes_nothing(problem: Problem, seed: int) -> None:
     """Two sources with the same ω are one source."""
     rng = np.random.default_rng(seed)

@@ -33,7 +33,7 @@ def _counts(plan, n: int, epochs: int, seed: int = 0) -> np.ndarray:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     weights=st.lists(st.integers(0, 2**40) | st.integers(0, 5), min_size=1, max_size=40).filter(
         any
@@ -173,7 +173,7 @@ def test_draws_without_replacement_are_included_with_min_1_c_pi() -> None:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     weights=st.lists(st.floats(1e-12, 1e12) | st.just(0.0), min_size=1, max_size=30).filter(any),
     data=st.data(),
