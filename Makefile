@@ -20,7 +20,7 @@ MUTANTS ?= 3000
 SEED    ?= 0
 SDIST_TESTS := tests/docs tests/benchmarks tests/test_architecture.py
 
-# Programs that the tests start would compile the package anew, each for itself.
+# Both workers, and the processes that tests start, load what one of them has compiled to bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test test-slow test-packages test-cluster fuzz lint format docs dist figures tables
@@ -34,9 +34,8 @@ help: ## this list
 demo: $(BASE) ## the demo: digits from three biased cameras, from folders to a trained model
 	$(VENV)/bin/unskew demo
 
-# Both workers, and the processes that tests start, load what one of them has compiled to bytecode.
 test: $(READY) chromium ## the tests and doctests that take seconds
-	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -m "not slow" -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -m "not slow" -n 2 --dist loadfile
 
 fuzz: $(READY) ## thousands of damaged files of every format that we read (MUTANTS=3000, SEED=0)
 	UNSKEW_MUTANTS=$(MUTANTS) UNSKEW_SEED=$(SEED) $(VENV)/bin/python -m pytest -q tests/fuzz
