@@ -75,6 +75,17 @@ def test_the_other_commands_understand_the_folder(
     )
 
 
+def test_a_forced_run_is_verified_with_its_own_splits(shapes: Path, tmp_path: Path) -> None:
+    """Its report named the splits of the training that it replaced."""
+    folder = copy_run(shapes, tmp_path)
+    out, config = folder / "results", folder / "run.toml"
+    before = (out / "splits.csv").read_bytes()
+    force = ["train", str(config), "-o", str(out), *FEW, "--seed", "1", "--force", "--quiet"]
+    assert run_command(force) == 0
+    assert (out / "splits.csv").read_bytes() != before
+    assert run_command(["verify", str(out), "--quiet"]) == 0
+
+
 def test_a_finished_run_is_judged_by_other_columns_without_training(
     shapes: Path, tmp_path: Path
 ) -> None:

@@ -17,6 +17,7 @@ from unskew.config.run_config import RunConfig, with_settings
 from unskew.errors import ConfigError, CoverageError, OverlapError, missing_extra
 from unskew.files.atomic import write_text, written_together, written_whole
 from unskew.files.checksums import check_files
+from unskew.files.fingerprints import fingerprint_file
 from unskew.files.plain_json import write_json
 from unskew.records import Floats
 from unskew.report.files import write_summary
@@ -178,6 +179,7 @@ def prepare_training(
     elif force:
         clear_training(out)
         write_split_table(training, out)
+        run = _with_split_table(run, training, out)
     _check_taught(training, run, arms[0])
     seeds = _seeds(config, is_probe)
     record = _start_record(start, arms, before) | {"seeds": list(seeds)}
@@ -244,6 +246,17 @@ def _weigh(
         raise
     try_judging(training, join_weights(training.inputs.pool, run.weights.frame()))
     return run if run.forecast is not None else join_forecast(run, out)
+
+
+def _with_split_table(run: Run, training: TrainingInputs, out: Path) -> Run:
+    """Add the splits that were written after the images were weighed to what results come from."""
+    if training.split_table is None:
+        return run
+    provenance = run.summary.provenance
+    prints = provenance["fingerprints"]
+    files = {**prints["files"], "sources.split.file": fingerprint_file(out / SPLITS)}
+    provenance = {**provenance, "fingerprints": {**prints, "files": files}}
+    return replace(run, summary=replace(run.summary, provenance=provenance))
 
 
 def _make_arms(
