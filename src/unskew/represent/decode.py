@@ -126,7 +126,7 @@ class Picture:
             self._size: tuple[int, int] = (self._array.shape[1], self._array.shape[0])
         else:
             self._array = None
-            self._image = _open(raw)
+            self._image = open_image(raw)
             self._size = self._image.size
             _check_size(*self._size, max_pixels)
             _check_unpacked(*self._size, len(raw), max_pixels)
@@ -187,7 +187,7 @@ class Picture:
         shorter = min(self._size)
         if not self._is_jpeg:
             return self._turned(self._full.reduce(reduction_factor(*self._size, max(2, enough))))
-        copy = _open(self._raw)  # type: ignore[arg-type]
+        copy = open_image(self._raw)  # type: ignore[arg-type]
         width, height = (-(-length * enough // shorter) for length in self._size)
         copy.draft(None, (width, height))
         return self._turned(_as_rgb(copy))
@@ -209,7 +209,7 @@ class Picture:
             small: Pixels = reduce_images(self._array[None], side)[0]
             return small
         if factor >= _JPEG_FACTOR and self._is_jpeg:
-            copy = _open(self._raw)  # type: ignore[arg-type]
+            copy = open_image(self._raw)  # type: ignore[arg-type]
             copy.draft(None, (self._size[0] // _JPEG_FACTOR, self._size[1] // _JPEG_FACTOR))
             drafted = self._size[0] > copy.size[0]
             copy = _as_rgb(copy)
@@ -223,7 +223,7 @@ class Picture:
         image = self._image
         if self.n_pixels > _STRIP_PIXELS:
             # What is opened again holds no pixels, and tells the same about the file.
-            self._image = _open(self._raw)  # type: ignore[arg-type]
+            self._image = open_image(self._raw)  # type: ignore[arg-type]
         return _as_rgb(image)
 
     def _turned(self, image: PillowImage) -> Pixels:
@@ -323,7 +323,8 @@ def reasons() -> Iterator[None]:
         raise ImageError(f"cannot be decoded ({type(error).__name__}: {text[:200]})") from error
 
 
-def _open(raw: bytes) -> PillowImage:
+def open_image(raw: bytes) -> PillowImage:
+    """Open an image of a format that databases hold; others may start programs (Ghostscript)."""
     from PIL import Image, UnidentifiedImageError
 
     if len(raw) == 0:
