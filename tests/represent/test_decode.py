@@ -6,6 +6,7 @@ import tracemalloc
 import warnings
 import zlib
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import pytest
@@ -354,3 +355,43 @@ def test_a_limit_that_a_configuration_raised_does_not_unpack_a_bomb() -> None:
     )
     with pytest.raises(ImageError, match="UNSKEW_MAX_UNPACKED"):
         decode_image(b"\x89PNG\r\n\x1a\n" + chunks, max_pixels=10**12)
+
+
+def _turning(number: int) -> Image.Exif:
+    exif = Image.Exif()
+    exif[0x0112] = number
+    return exif
+
+
+def _saved(mode: str, kind: str, **options: Any) -> bytes:
+    stream = io.BytesIO()
+    pixels = np.random.default_rng(0).integers(0, 256, (41, 60, 4), dtype=np.uint8)
+    Image.fromarray(pixels, "RGBA").convert(mode).save(stream, kind, **options)
+    return stream.getvalue()
+
+
+ODD = [
+    *(_saved(mode, "PNG") for mode in ("RGBA", "LA", "L", "P", "1")),
+    _saved("RGB", "PNG", transparency=(0, 0, 0)),
+    *(_saved(mode, "JPEG") for mode in ("CMYK", "RGB")),
+    *(_saved("RGB", "JPEG", exif=_turning(number)) for number in range(1, 9)),
+]
+
+
+@pytest.mark.parametrize("raw", ODD)
+def test_a_large_image_is_decoded_in_strips_and_gives_the_same(raw: bytes, monkeypatch) -> None:
+    whole, small = Picture(raw).pixels, Picture(raw).reduced(8)
+    monkeypatch.setattr(decode, "_STRIP_PIXELS", 7 * 60)
+    monkeypatch.setattr(decode, "_LARGE_PIXELS", 7 * 60)
+    picture = Picture(raw)
+    np.testing.assert_array_equal(picture.pixels, whole)
+    # What the decoder held has been given up, and is there again.
+    np.testing.assert_array_equal(picture.reduced(8), small)
+    assert min(picture.pixels_of(20).shape[:2]) in (20, 21)
+
+
+def test_a_progressive_jpeg_counts_for_what_its_decoder_keeps() -> None:
+    plain, progressive = (
+        Picture(encoded(smooth_pixels(70, 70), "JPEG", progressive=kind)) for kind in (False, True)
+    )
+    assert (plain.pixels_held, progressive.pixels_held) == (4900, 9100)

@@ -9,7 +9,7 @@ from PIL import Image, ImageFilter
 from scipy.ndimage import convolve
 from skimage.restoration import estimate_sigma
 
-from represent.picture_pools import smooth_pixels
+from represent.picture_pools import random_pixels, smooth_pixels
 from unskew.represent.texture import noise, sharpness
 
 
@@ -77,3 +77,13 @@ def test_the_value_of_an_image_does_not_depend_on_its_batch() -> None:
         np.testing.assert_array_equal(
             function(images), np.concatenate([function(image[None]) for image in images])
         )
+
+
+@pytest.mark.parametrize("shape", [(2, 30), (9, 30), (31, 17), (64, 40), (65, 41)])
+def test_the_noise_of_a_large_image_is_found_in_strips_and_is_the_same(
+    shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    images = random_pixels(*shape)[None]
+    whole = noise(images)
+    monkeypatch.setattr("unskew.represent.texture._STRIP_PIXELS", 4 * shape[1])
+    np.testing.assert_array_equal(noise(images), whole)

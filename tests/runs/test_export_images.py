@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 
 import numpy as np
 import pandas as pd
 import pytest
+from PIL import Image
 
 from export_pools import Held, export_pool, shard_members, weights_of
-from unskew import Pool
+from raising import refused
+from unskew import DataError, Pool
 from unskew.runs.export_tables import export_weights
 from unskew.weigh.weights_table import (
     COLUMNS,
@@ -114,3 +117,22 @@ def test_the_same_images_give_the_same_shards_whatever_their_order_and_no_shard_
         assert sum(512 + -(-len(data) // 512) * 512 for _, data in members) <= 20_000
         assert not any(each.endswith(".cls") for each, _ in members)  # no labels
     assert sum(len(shard_members(tmp_path / "a" / name)) for name in shards) == 120
+
+
+def _eps() -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", (6, 4)).save(file, format="EPS")
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "raw", [_eps(), b"QOIF", np.zeros((4, 4, 5), np.uint8), np.zeros((4, 4), complex)]
+)
+def test_an_image_that_is_none_starts_no_program_and_is_a_typed_error(tmp_path, raw, monkeypatch):
+    started = []
+    monkeypatch.setattr("PIL.EpsImagePlugin.Ghostscript", lambda *_, **__: started.append(1))
+    pool = export_pool()
+    pool.images.held[0] = raw
+    with refused(DataError, id=pool.frame["id"][0]):
+        export_weights(weights_of(pool), "hf", tmp_path / "out", pool=pool)
+    assert not started

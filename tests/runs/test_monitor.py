@@ -15,6 +15,7 @@ from raising import refused
 from unskew import monitor_run
 from unskew.cli.app import run_command
 from unskew.errors import ConfigError, DataError
+from unskew.files.checksums import LISTING
 from unskew.runs.monitor import IMAGES, PAGE, RECORD, STATE
 
 
@@ -63,15 +64,14 @@ def test_the_same_batch_again_changes_nothing_and_is_stated(solved: Path, tmp_pa
     assert any("50 of 50" in note for note in again.notes)
 
 
-def test_a_look_that_was_interrupted_is_counted_once(solved: Path, tmp_path: Path) -> None:
+def test_a_state_and_images_of_different_looks_are_refused(solved: Path, tmp_path: Path) -> None:
+    """They are written together; a process that is killed leaves those of one look."""
     monitor_run(solved / "out", solved / "day1.csv", batch="day", state=tmp_path / "s")
     state = (tmp_path / "s" / STATE).read_bytes()
-    whole = monitor_run(solved / "out", solved / "day23.csv", batch="day", state=tmp_path / "s")
-    # The table of images was written, the state was not.
+    monitor_run(solved / "out", solved / "day23.csv", batch="day", state=tmp_path / "s")
     (tmp_path / "s" / STATE).write_bytes(state)
-    again = monitor_run(solved / "out", solved / "day23.csv", batch="day", state=tmp_path / "s")
-    assert again.counted == whole.counted == 100
-    assert again.streams == whole.streams
+    with refused(DataError, path=str(tmp_path / "s" / STATE)):
+        monitor_run(solved / "out", solved / "day23.csv", batch="day", state=tmp_path / "s")
 
 
 def test_other_weights_begin_a_new_watch_only_if_asked(solved: Path, tmp_path: Path) -> None:
@@ -106,6 +106,30 @@ def test_a_state_that_was_cut_off_is_refused(solved: Path, tmp_path: Path) -> No
     monitor_run(solved / "out", solved / "day1.csv", state=tmp_path / "s")
     (tmp_path / "s" / STATE).write_text("{")
     with refused(DataError, path=str(tmp_path / "s" / STATE)):
+        monitor_run(solved / "out", solved / "day1.csv", state=tmp_path / "s")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"settings": []},
+        {"looks": {"0": 1}},
+        {"looks": ["a", "b"]},
+        {"evidence": [None]},
+        {"evidence": []},
+        {"evidence": [{"a": {"label": "x"}}]},
+        {"evidence": [{"another source": {"label": 0.5}}]},
+    ],
+)
+def test_a_state_that_somebody_invented_is_refused(
+    solved: Path, tmp_path: Path, change: dict[str, object]
+) -> None:
+    """Its checksum is right: the stranger wrote that, too."""
+    monitor_run(solved / "out", solved / "day1.csv", state=tmp_path / "s")
+    path = tmp_path / "s" / STATE
+    path.write_text(json.dumps(_state(tmp_path / "s") | change))
+    (tmp_path / "s" / LISTING).unlink()
+    with refused(DataError, path=str(path)):
         monitor_run(solved / "out", solved / "day1.csv", state=tmp_path / "s")
 
 

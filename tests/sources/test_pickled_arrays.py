@@ -2,6 +2,8 @@
 
 import os
 import pickle
+import tracemalloc
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -43,7 +45,7 @@ class Evil:
             "'a' is neither an array nor a plain value",
         ),
         (b"", "EOFError"),
-        (b"\x80\x05garbage", "UnpicklingError"),
+        (b"\x80\x05garbage", "ValueError"),
         (pickle.dumps({"a": np.arange(5)})[:-9], "UnpicklingError"),
     ],
 )
@@ -69,3 +71,18 @@ def test_arrays_of_numbers_come_back_as_they_were(protocol, dtype, order):
     assert np.array_equal(back["a"], array)
     assert back["a"].dtype == array.dtype
     assert back["b"] == [1, "x"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"\x80\x02}r\xff\xff\xff\x07.", b"\x80\x05\x96\xff\xff\xff\x7f\x00\x00\x00\x00}."],
+)
+def test_what_a_pickle_claims_costs_no_memory(content: bytes) -> None:
+    """A number of an object, for which a list of 2 gigabytes would be made; a length of bytes."""
+    tracemalloc.start()
+    try:
+        with suppress(DataError):
+            load_arrays(content, "batch")
+        assert tracemalloc.get_traced_memory()[1] < 10**6
+    finally:
+        tracemalloc.stop()

@@ -74,11 +74,13 @@ def advise_run(
     possible.
     """
     from unskew.cli import terminal
+    from unskew.files.atomic import written_together
+    from unskew.files.locks import folder_locked
     from unskew.files.plain_json import write_json
     from unskew.runs.advice import advise_inputs, read_costs
     from unskew.runs.inputs import load_config, read_inputs
 
-    with remarks(quiet):
+    with folder_locked(output), remarks(quiet):
         costs = read_costs(cost or [])
         config = load_config(
             configuration, seed=seed, jobs=jobs, target=target, allow_code=allow_code or ()
@@ -93,8 +95,8 @@ def advise_run(
             cost=costs,
         )
         if output is not None:
-            output.mkdir(parents=True, exist_ok=True)
-            write_json(output / "advice.json", advice.to_dict())
+            with written_together(output, ()) as folder:
+                write_json(folder / "advice.json", advice.to_dict())
     if as_json:
         print_json(advice.to_dict())
     else:

@@ -166,10 +166,11 @@ def init(
     by what you know.
     """
     from unskew.cli import terminal
+    from unskew.files.locks import path_locked
     from unskew.runs.first_look import write_starting_config
 
     bar = shows_progress(quiet, as_json)
-    with remarks(quiet):
+    with path_locked(output), remarks(quiet):
         start = write_starting_config(
             places, output, overwrite=overwrite, download=download, progress=bar
         )
@@ -402,8 +403,9 @@ def show_demo(
     """
     from unskew.cli import terminal
     from unskew.cli.demo import walk_through
+    from unskew.files.locks import path_locked
 
-    with remarks(quiet):
+    with path_locked(output), remarks(quiet):
         shown = walk_through(
             output,
             terminal.open_console(quiet or as_json),

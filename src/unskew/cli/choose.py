@@ -43,18 +43,21 @@ def choose_model(
     well they predict the source of images that were not in the fit. Exit code 3: none can be used.
     """
     from unskew.cli import terminal
+    from unskew.files.atomic import check_new_file
+    from unskew.files.locks import path_locked
     from unskew.files.plain_json import json_value
     from unskew.runs.choose import choose_for_run, default_path, write_choice
     from unskew.runs.inputs import load_config
 
     path = default_path(configuration) if output is None else output
-    with remarks(quiet):
+    with path_locked(path), remarks(quiet):
+        check_new_file(path, overwrite)
         config = load_config(
             configuration, seed=seed, jobs=jobs, target=target, allow_code=allow_code or ()
         )
         choice = choose_for_run(config, progress=shows_progress(quiet, as_json))
         if choice.best is not None:
-            write_choice(choice, config, configuration, path, overwrite=overwrite)
+            write_choice(choice, config, configuration, path)
     if as_json:
         bias = None if choice.best is None else choice.best.to_dict()
         table = json_value(choice.table.to_dict("records"))

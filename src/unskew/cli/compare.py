@@ -24,14 +24,19 @@ def compare_results(
 ) -> None:
     """Compare two runs on one page: verdict, settings that changed, weights, balance, forecast."""
     from unskew.cli import terminal
-    from unskew.runs.comparison import compare_runs, write_comparison
+    from unskew.files.atomic import check_new_file, write_text
+    from unskew.files.locks import path_locked
+    from unskew.runs.comparison import compare_runs
 
-    with remarks(quiet):
+    page = None if as_json else output
+    with path_locked(page), remarks(quiet):
+        if page is not None:
+            check_new_file(page, overwrite)
         comparison = compare_runs(first, second, force=force)
         if as_json:
             print_json(comparison.to_dict())
             return
-        write_comparison(comparison, output, overwrite)
+        write_text(output, comparison.page())
     if quiet:
         return
     console = terminal.open_console()

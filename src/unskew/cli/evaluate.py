@@ -189,6 +189,7 @@ def evaluate_model(
     from unskew.cli.evaluation_tables import print_judged
     from unskew.cli.target_tables import print_targets
     from unskew.cli.terminal import open_console
+    from unskew.files.locks import folder_locked, path_locked
     from unskew.runs.evaluate import EvaluationsByTarget, check_place, write_metrics
     from unskew.training.other_images import evaluate_images, find_second
 
@@ -224,7 +225,7 @@ def evaluate_model(
         _evaluate_pairs(results, pairs, of_pairs | common, output, overwrite, as_json, quiet)
         return
     _refuse_unused(of_pairs, "--pairs")
-    with remarks(quiet):
+    with folder_locked(output), path_locked(save), remarks(quiet):
         if output is not None:
             check_place(output, overwrite)
         _check_mode(bool(images), predictions is not None, of_images, of_predictions)
@@ -308,12 +309,13 @@ def _evaluate_pairs(
 ) -> None:
     from unskew.cli.pair_tables import print_pair_evaluation
     from unskew.cli.terminal import open_console
+    from unskew.files.locks import folder_locked
     from unskew.runs.pairs import check_pairs_place, evaluate_pairs_run, write_pairs
 
     settings = settings | {"thresholds": settings["threshold"] or ()}
     settings["within"] = settings["within"] or "both"
     del settings["threshold"]
-    with remarks(quiet):
+    with folder_locked(output), remarks(quiet):
         if output is not None:
             check_pairs_place(output, overwrite)
         evaluation = evaluate_pairs_run(results, pairs, **settings)

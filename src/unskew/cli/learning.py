@@ -70,13 +70,14 @@ def predict_gain(
     shows the forecast from then on.
     """
     from unskew.cli import terminal
+    from unskew.files.locks import folder_locked
     from unskew.files.user_code import permit_code
     from unskew.learn.ways import check_way
     from unskew.runs.forecast import forecast_record, write_forecast
     from unskew.runs.inputs import load_config, read_inputs
 
     check_one_form(as_json, as_markdown)
-    with remarks(quiet):
+    with folder_locked(output), remarks(quiet):
         config = load_config(
             configuration,
             seed=seed,
@@ -130,11 +131,12 @@ def rehearse_sources(
     """
     from unskew.cli import terminal
     from unskew.files.atomic import written_together
+    from unskew.files.locks import folder_locked
     from unskew.files.plain_json import write_json
     from unskew.runs.forecast import rehearse_inputs
     from unskew.runs.inputs import load_config, read_inputs
 
-    with remarks(quiet):
+    with folder_locked(output), remarks(quiet):
         config = load_config(
             configuration,
             seed=seed,

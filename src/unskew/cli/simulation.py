@@ -235,11 +235,12 @@ def _simulate(
 ) -> None:
     """Read the population, draw, write, print."""
     from unskew.cli import terminal
+    from unskew.files.locks import path_locked
     from unskew.simulation import files as simulated_files
     from unskew.simulation.databases import read_population
 
     progress = shows_progress(quiet, as_json)
-    with remarks(quiet):
+    with path_locked(output), remarks(quiet):
         simulated_files.check_new_folder(output, population)
         pool = read_population(population, features=features, jobs=jobs, progress=progress)
         simulation = draw(pool)

@@ -117,7 +117,9 @@ def weigh_images(
 
 def _check_columns(pool: Pool, bias: Bias | None, target: Target | None) -> None:
     """Refuse a bias model or target that reads what is neither in X nor in ``attributes``."""
-    names = [name for part in getattr(bias, "parts", ()) for name in part.columns]
+    # What is no model, such as a path, has parts of its own kind; `debias` refuses it.
+    parts = getattr(bias, "parts", ())
+    names = [name for part in parts for name in getattr(part, "columns", ())]
     names += [] if target is None else list(target.by)
     columns = [str(name) for name in pool.frame.columns]
     lacking = [

@@ -48,13 +48,16 @@ class _Owner:
 
 
 @contextmanager
-def folder_locked(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Keep everybody else from writing into ``folder`` during the block.
+def folder_locked(folder: str | os.PathLike[str] | None) -> Iterator[None]:
+    """Keep everybody else from writing into ``folder`` during the block; None: nothing is written.
 
     The folder is created, and removed if it is empty in the end. A folder that another process, or
     another thread, is writing into raises a `LockedError`, which names it. Where no file can be
     created nothing is locked: the writer's own error says why.
     """
+    if folder is None:
+        yield
+        return
     target = Path(folder)
     is_new = not target.exists()
     with suppress(OSError):
@@ -69,10 +72,13 @@ def folder_locked(folder: str | os.PathLike[str]) -> Iterator[None]:
 
 
 @contextmanager
-def path_locked(path: str | os.PathLike[str]) -> Iterator[None]:
+def path_locked(path: str | os.PathLike[str] | None) -> Iterator[None]:
     """Keep everybody else from writing a file or folder during the block, as `folder_locked`."""
-    target = Path(path)
-    with _locked(target.with_name(f".{target.name}.lock"), target):
+    if path is None:
+        yield
+        return
+    folder, name = os.path.split(os.path.abspath(path))
+    with _locked(Path(folder, f".{name}.lock"), Path(path)):
         yield
 
 

@@ -43,7 +43,10 @@ def eight_bits(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
                 f"floating pixels must be in [0, 1], but these are in [{lowest:.4g}, "
                 f"{highest:.4g}]; leave out a transform that normalises them"
             )
-        return np.rint(array.astype(np.float64) * 255.0).astype(np.uint8)
+        eight = np.empty(array.shape, dtype=np.uint8)
+        for line in range(len(array)):  # one at a time: as float64 a large image takes 8 times more
+            eight[line] = np.rint(array[line].astype(np.float64) * 255.0)
+        return eight
     if lowest < 0 or highest > 65535:
         raise ImageError(
             "integer pixels must be between 0 and 255, or 65535 with 16 bits; these are between "

@@ -6,17 +6,16 @@ Each is a function of a batch of images, (n, h, w, 3) uint8, and a `Representati
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
 
 from unskew.engine.arguments import ReducedSide, Side, checked
 from unskew.errors import DataError, wrong_option
-from unskew.records.arrays import Floats, Ints
+from unskew.records.arrays import Floats
 from unskew.represent.base import REDUCED_SIDE, Needs, Pixels, Representation, column_names
 from unskew.represent.decode import reduce_images
-from unskew.represent.kernels_pixels import combination_sums, hsv_sums
+from unskew.represent.kernels_pixels import combination_sums, hsv_means
 
 # 1000 × the weights of Rec. 601, as JPEG and Pillow have them.
 _LUMA = (299, 587, 114)
@@ -31,8 +30,7 @@ def border_hsv(images: Pixels, width: Side = 2) -> Floats:
     Σ_{p ∈ B} C(p) for C ∈ {H, S, V}: the plain mean, of the hue as well (0 and 1 are the same red,
     so the mean hue of reds is anywhere; that is the article's definition).
     """
-    images = check_pixels(images)
-    return _mean_hsv_at(images, _border(images.shape[1], images.shape[2], width))
+    return hsv_means(check_pixels(images), width)
 
 
 @checked
@@ -41,8 +39,7 @@ def mean_hsv(images: Pixels, side: ReducedSide = REDUCED_SIDE) -> Floats:
 
     Each is in [0, 1]; on the reduced copy of `reduce_images`.
     """
-    small = reduce_images(check_pixels(images), side)
-    return _mean_hsv_at(small, np.arange(small.shape[1] * small.shape[2]))
+    return hsv_means(reduce_images(check_pixels(images), side))
 
 
 @checked
@@ -165,18 +162,6 @@ def check_pixels(images: Pixels) -> Pixels:
             value=list(images.shape),
         )
     return images
-
-
-def _mean_hsv_at(images: Pixels, at: Ints) -> Floats:
-    return hsv_sums(images, at) / at.size
-
-
-@lru_cache(maxsize=64)
-def _border(height: int, across: int, width: int) -> Ints:
-    """Return the positions of the border's pixels in the flattened image."""
-    inside = np.zeros((height, across), dtype=bool)
-    inside[width : height - width, width : across - width] = True
-    return np.flatnonzero(~inside)
 
 
 def _mean_and_deviation(images: Pixels, weight_c: tuple[int, int, int]) -> tuple[Floats, Floats]:

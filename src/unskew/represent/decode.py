@@ -46,13 +46,16 @@ _LARGE_PIXELS = 25_000_000
 _STRIP_PIXELS = 2_000_000
 # 4 in Pillow, and 3 as an array.
 _BYTES_PER_PIXEL = 7
+# Coefficients of all blocks, which the decoder keeps, however small the copy that it is to make.
+_PROGRESSIVE_BYTES = 6
 # A block of 8 × 8 pixels takes a bit at the least: a shorter file ends before its pixels do.
 _JPEG_PIXELS_PER_BYTE = 8 * 64
 _ORIENTATION, _EXIF_PART, _GPS_PART = 0x0112, 0x8769, 0x8825
-# EXIF orientation -> what turns the image upright (names of PIL.Image.Transpose).
+# EXIF orientation -> steps along the lines and columns of the upright image, and whether the
+# camera's lines are its columns.
 _UPRIGHT = {
-    **{2: "FLIP_LEFT_RIGHT", 3: "ROTATE_180", 4: "FLIP_TOP_BOTTOM", 5: "TRANSPOSE"},
-    **{6: "ROTATE_270", 7: "TRANSVERSE", 8: "ROTATE_90"},
+    **{2: (1, -1, False), 3: (-1, -1, False), 4: (-1, 1, False)},
+    **{5: (1, 1, True), 6: (1, -1, True), 7: (-1, -1, True), 8: (-1, 1, True)},
 }
 
 
@@ -123,7 +126,7 @@ class Picture:
             self._size: tuple[int, int] = (self._array.shape[1], self._array.shape[0])
         else:
             self._array = None
-            self._image = _open(raw)
+            self._image = open_image(raw)
             self._size = self._image.size
             _check_size(*self._size, max_pixels)
             _check_unpacked(*self._size, len(raw), max_pixels)
@@ -146,6 +149,13 @@ class Picture:
         """Width times height."""
         return self._size[0] * self._size[1]
 
+    @property
+    def pixels_held(self) -> int:
+        """How many pixels of other images take as much memory while this one is decoded."""
+        if not self._is_jpeg or not self._image.info.get("progressive"):
+            return self.n_pixels
+        return self.n_pixels * (_PROGRESSIVE_BYTES + _BYTES_PER_PIXEL) // _BYTES_PER_PIXEL
+
     @cached_property
     def header(self) -> Header:
         """Size and EXIF."""
@@ -160,17 +170,24 @@ class Picture:
     @cached_property
     def pixels(self) -> Pixels:
         """The whole image, (h, w, 3)."""
-        return self._array if self._array is not None else self._turned(self._full)
+        if self._array is not None:
+            return self._array
+        pixels = self._turned(self._full)
+        if self.n_pixels > _STRIP_PIXELS:
+            del self._full
+        return pixels
 
     def pixels_of(self, enough: int | None) -> Pixels:
-        """Return the whole image, or of a very large JPEG a copy that is read reduced.
+        """Return the whole image, or of a very large one a reduced copy; a JPEG is read reduced.
 
         Its shorter side has at least ``enough`` pixels; None: always the whole.
         """
-        if enough is None or not self._is_jpeg or self.n_pixels <= _LARGE_PIXELS:
+        if enough is None or self._array is not None or self.n_pixels <= _LARGE_PIXELS:
             return self.pixels
         shorter = min(self._size)
-        copy = _open(self._raw)  # type: ignore[arg-type]
+        if not self._is_jpeg:
+            return self._turned(self._full.reduce(reduction_factor(*self._size, max(2, enough))))
+        copy = open_image(self._raw)  # type: ignore[arg-type]
         width, height = (-(-length * enough // shorter) for length in self._size)
         copy.draft(None, (width, height))
         return self._turned(_as_rgb(copy))
@@ -192,7 +209,7 @@ class Picture:
             small: Pixels = reduce_images(self._array[None], side)[0]
             return small
         if factor >= _JPEG_FACTOR and self._is_jpeg:
-            copy = _open(self._raw)  # type: ignore[arg-type]
+            copy = open_image(self._raw)  # type: ignore[arg-type]
             copy.draft(None, (self._size[0] // _JPEG_FACTOR, self._size[1] // _JPEG_FACTOR))
             drafted = self._size[0] > copy.size[0]
             copy = _as_rgb(copy)
@@ -203,14 +220,22 @@ class Picture:
 
     @cached_property
     def _full(self) -> PillowImage:
-        return _as_rgb(self._image)
+        image = self._image
+        if self.n_pixels > _STRIP_PIXELS:
+            # What is opened again holds no pixels, and tells the same about the file.
+            self._image = open_image(self._raw)  # type: ignore[arg-type]
+        return _as_rgb(image)
 
     def _turned(self, image: PillowImage) -> Pixels:
-        if self._orientation in _UPRIGHT:
-            from PIL.Image import Transpose
-
-            image = image.transpose(Transpose[_UPRIGHT[self._orientation]])
-        return _as_array(image)
+        """Copy an RGB image upright to (h, w, 3), in strips: Pillow would hold it three times."""
+        width, height = image.size
+        lines, columns, swapped = _UPRIGHT.get(self._orientation, (1, 1, False))
+        upright = np.empty((width, height, 3) if swapped else (height, width, 3), dtype=np.uint8)
+        lying = upright[::lines, ::columns]
+        lying = lying.swapaxes(0, 1) if swapped else lying
+        for top, strip in _strips(image):
+            lying[top : top + strip.height] = np.asarray(strip)
+        return upright
 
     @cached_property
     def _exif(self) -> tuple[Mapping[int, Any], Mapping[int, Any]]:
@@ -298,7 +323,8 @@ def reasons() -> Iterator[None]:
         raise ImageError(f"cannot be decoded ({type(error).__name__}: {text[:200]})") from error
 
 
-def _open(raw: bytes) -> PillowImage:
+def open_image(raw: bytes) -> PillowImage:
+    """Open an image of a format that databases hold; others may start programs (Ghostscript)."""
     from PIL import Image, UnidentifiedImageError
 
     if len(raw) == 0:
@@ -345,32 +371,34 @@ def _check_unpacked(width: int, height: int, count: int, max_pixels: int | None)
 def _as_rgb(image: PillowImage) -> PillowImage:
     from PIL import Image
 
+    image.load()
     if image.mode == "RGB" and "transparency" not in image.info:
-        image.load()
         return image
     if image.mode.startswith(("I", "F")):
         numbers = np.asarray(image)
         # Files of these formats hold 16 bits at most, and older Pillows open them with 32.
         deep = image.mode == "I" and image.format in ("PNG", "PPM")
-        return Image.fromarray(_array_pixels(numbers.astype(np.uint16) if deep else numbers, None))
-    if image.has_transparency_data:
-        layer = image.convert("RGBA")
-        white = Image.new("RGBA", layer.size, (255, 255, 255, 255))
-        return Image.alpha_composite(white, layer).convert("RGB")
-    return image.convert("RGB")
+        eight = eight_bits(numbers.astype(np.uint16) if deep else numbers)
+        return Image.fromarray(eight).convert("RGB")
+    rgb = Image.new("RGB", image.size)
+    for top, strip in _strips(image):
+        if strip.has_transparency_data:
+            layer = strip.convert("RGBA")
+            strip = Image.new("RGBA", layer.size, (255, 255, 255, 255))
+            strip.alpha_composite(layer)
+        rgb.paste(strip.convert("RGB"), (0, top))
+    return rgb
 
 
-def _as_array(image: PillowImage) -> Pixels:
-    """Copy an RGB image to (h, w, 3), a large one in strips: Pillow would hold it three times."""
+def _strips(image: PillowImage) -> Iterator[tuple[int, PillowImage]]:
+    """Yield an image from top to bottom in parts of a few million pixels: (first line, part)."""
     width, height = image.size
-    strip = max(1, _STRIP_PIXELS // width)
-    if height <= strip:
-        return np.asarray(image)
-    pixels = np.empty((height, width, 3), dtype=np.uint8)
-    for top in range(0, height, strip):
-        lines = image.crop((0, top, width, min(height, top + strip)))
-        pixels[top : top + strip] = np.asarray(lines)
-    return pixels
+    lines = max(1, _STRIP_PIXELS // width)
+    if height <= lines:
+        yield 0, image
+        return
+    for top in range(0, height, lines):
+        yield top, image.crop((0, top, width, min(height, top + lines)))
 
 
 def _array_pixels(array: npt.NDArray[Any], max_pixels: int | None) -> Pixels:

@@ -184,7 +184,7 @@ class Worker:
         with reasons():
             picture, groups = Picture(raw, self.max_pixels), self._grouped(tuple(missing))
             with (
-                self._budget.hold(picture.n_pixels)
+                self._budget.hold(picture.pixels_held)
                 if picture.n_pixels > _SMALL_PIXELS
                 else nullcontext()
             ):
@@ -201,10 +201,12 @@ class Worker:
                 one = self.representations[number]
                 alike = type(one).prepare is Representation.prepare and one.batch_size is None
                 shared[(one.needs, one.side) if alike else number].append(number)
-            self._groups[missing] = [
+            groups = [
                 Group(tuple(numbers), self.representations[numbers[0]])
                 for numbers in shared.values()
             ]
+            # The whole image last: what the decoder holds is given up for it.
+            self._groups[missing] = sorted(groups, key=lambda group: group.first.needs == "pixels")
         return self._groups[missing]
 
     def _item(self, representation: Representation, picture: Picture) -> Header | npt.NDArray[Any]:

@@ -12,21 +12,22 @@ from typing import Any
 import numpy as np
 
 from unskew.engine.compilation import compile_loop
-from unskew.records.arrays import Floats, Ints
+from unskew.records.arrays import Floats
 from unskew.represent.base import Pixels
 
 
-def hsv_sums(images: Pixels, at: Ints) -> Floats:
-    """Sum H, S, V (each in [0, 1]) over some pixels of images (n, h, w, 3): (n, 3).
+def hsv_means(images: Pixels, border: int | None = None) -> Floats:
+    """Average H, S, V (each in [0, 1]) over the pixels of images (n, h, w, 3): (n, 3).
 
-    ``at``: the positions of the pixels in the flattened image. With v = max and d = max − min of R,
+    ``border``: only over pixels at most so far from an edge. With v = max and d = max − min of R,
     G, B: V = v/255, S = d/v, H = k/(6d) where k is (g − b) mod 6d, 2d + (b − r) or 4d + (r − g) as
     red, green or blue is the largest; S = 0 where v = 0, and H = 0 where d = 0.
     """
-    total = np.empty((len(images), 3))
-    flat = np.ascontiguousarray(images).reshape(len(images), -1, 3)
-    _compiled(_hsv_sums)(flat, at, _RECIPROCAL, total)
-    return total
+    height, width = images.shape[1:3]
+    border = max(height, width) if border is None else min(border, max(height, width))
+    mean = np.empty((len(images), 3))
+    _compiled(_hsv_means)(np.ascontiguousarray(images), border, _RECIPROCAL, mean)
+    return mean
 
 
 def combination_sums(images: Pixels, weight_c: tuple[int, int, int]) -> list[tuple[int, int]]:
@@ -60,24 +61,27 @@ _RECIPROCAL = np.concatenate([[0.0], 1.0 / np.arange(1, 6 * 255 + 1)])
 _compiled = cache(compile_loop)
 
 
-def _hsv_sums(flat: Any, at: Any, reciprocal: Any, total: Any) -> None:
-    for i in range(flat.shape[0]):
-        hue, saturation, value = 0.0, 0.0, np.int64(0)
-        for p in at:
-            r, g, b = (
-                np.int32(flat[i, p, 0]),
-                np.int32(flat[i, p, 1]),
-                np.int32(flat[i, p, 2]),
-            )
-            v = max(r, g, b)
-            d = v - min(r, g, b)
-            k = g - b if g >= b else g - b + 6 * d
-            k = 2 * d + b - r if g == v else k
-            k = 4 * d + r - g if b == v else k
-            hue += k * reciprocal[6 * d]
-            saturation += d * reciprocal[v]
-            value += v
-        total[i, 0], total[i, 1], total[i, 2] = hue, saturation, value / 255.0
+def _hsv_means(images: Any, border: Any, reciprocal: Any, mean: Any) -> None:
+    n, height, width, _ = images.shape
+    for i in range(n):
+        hue, saturation, value, count = 0.0, 0.0, np.int64(0), np.int64(0)
+        for y in range(height):
+            pixel = images[i, y]
+            is_inner = border <= y < height - border and 2 * border < width
+            for x in range(2 * border if is_inner else width):
+                # Of an inner line the first pixels and the last.
+                at = x if not is_inner or x < border else x + width - 2 * border
+                r, g, b = np.int32(pixel[at, 0]), np.int32(pixel[at, 1]), np.int32(pixel[at, 2])
+                v = max(r, g, b)
+                d = v - min(r, g, b)
+                k = g - b if g >= b else g - b + 6 * d
+                k = 2 * d + b - r if g == v else k
+                k = 4 * d + r - g if b == v else k
+                hue += k * reciprocal[6 * d]
+                saturation += d * reciprocal[v]
+                value += v
+                count += 1
+        mean[i, 0], mean[i, 1], mean[i, 2] = hue / count, saturation / count, value / 255.0 / count
 
 
 def _combination_sums(flat: Any, w_r: Any, w_g: Any, w_b: Any, total: Any) -> None:

@@ -18,6 +18,7 @@ from unskew.represent.kernels_pixels import laplacian_sums
 
 # The median of |X| for a standard normal X.
 _NORMAL_QUARTILE = 0.6744897501960817
+_STRIP_PIXELS = 2_000_000
 
 
 @checked
@@ -48,22 +49,40 @@ def noise(images: Pixels) -> Floats:
     divided by 0.6745 (Donoho & Johnstone 1994). Coefficients that are exactly 0 do not count; if
     all are, the noise is 0. NaN for images under 2 pixels on a side.
     """
-    import pywt
-    from PIL import Image
-
     images = check_pixels(images)
     if min(images.shape[1:3]) < 2:
         return np.full(len(images), np.nan)
-    result = np.zeros(len(images))
-    for at, image in enumerate(images):
-        grey = np.asarray(Image.fromarray(image).convert("L"), dtype=np.float64)
+    return np.array([_noise(image) for image in images])
+
+
+def _noise(image: Pixels) -> float:
+    import pywt
+    from PIL import Image
+
+    height, width = image.shape[:2]
+    size, count = np.empty((height + 3) // 2 * ((width + 3) // 2)), 0
+    lowest, highest = 255.0, 0.0
+    # A strip of a large image at a time. Coefficient k of db2 is of the lines 2k − 2 … 2k + 1: a
+    # strip begins two lines early, and its first coefficient, of the lines before, is left out.
+    lines = max(2, _STRIP_PIXELS // width // 2 * 2)
+    for top in range(0, height, lines):
+        is_last = top + 2 * lines > height  # not a rest of a line
+        stop = height if is_last else top + lines
+        part = Image.fromarray(image[max(top - 2, 0) : stop]).convert("L")
+        grey = np.asarray(part, dtype=np.float64)
         _, detail = pywt.dwt(grey, "db2", axis=1)
         _, detail = pywt.dwt(detail, "db2", axis=0)
-        size = np.abs(detail[detail != 0.0])
-        # The coefficients of an image of one colour are 0 but for rounding.
-        if size.size and grey.min() < grey.max():
-            result[at] = np.median(size) / _NORMAL_QUARTILE / 255.0
-    return result
+        detail = detail[int(top > 0) : None if is_last else (stop - max(top - 2, 0)) // 2]
+        found = np.abs(detail[detail != 0.0])
+        size[count : count + found.size] = found
+        count += found.size
+        lowest, highest = min(lowest, grey.min()), max(highest, grey.max())
+        if is_last:
+            break
+    # The coefficients of an image of one colour are 0 but for rounding.
+    if count == 0 or lowest == highest:
+        return 0.0
+    return float(np.median(size[:count], overwrite_input=True)) / _NORMAL_QUARTILE / 255.0
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from unskew.choosing.ranking import choose_bias
 from unskew.config.families import AUTO
 from unskew.config.run_config import RunConfig, write_config
 from unskew.config.toml_text import read_toml_text, toml_document
-from unskew.errors import ConfigError
 from unskew.files.atomic import write_text
 from unskew.records import Pool, Target
 from unskew.runs.inputs import images_to_train_on, read_inputs
@@ -64,17 +63,11 @@ def candidates_of(configured: Bias | None, pool: Pool, target: Target | None) ->
     return own + [one for one in others if str(one.to_dict()) not in known]
 
 
-def write_choice(
-    choice: BiasChoice, config: RunConfig, source: Path, path: Path, *, overwrite: bool = False
-) -> None:
+def write_choice(choice: BiasChoice, config: RunConfig, source: Path, path: Path) -> None:
     """Write a copy of a configuration with the chosen ``[bias]``; comments elsewhere stay.
 
     In another folder the copy has all settings, resolved, and the folder that paths start from.
     """
-    if path.exists() and not overwrite:
-        raise ConfigError(
-            f"{str(path)!r} exists. Name another file (-o), or pass --overwrite.", path=str(path)
-        )
     assert choice.best is not None
     bias = choice.best.to_dict()
     text = _with_section(read_toml_text(source), toml_document({"bias": bias}))

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from unskew.errors import ConfigError, DataError
-from unskew.files.atomic import written_whole
+from unskew.errors import DataError
 from unskew.files.checksums import check_files
 from unskew.files.reading import read_text
 from unskew.report.page.compare_page import WeightAgreement, render_comparison
@@ -83,18 +82,6 @@ def compare_runs(
         tuple(changed),
         _agreement(*folders),
     )
-
-
-def write_comparison(
-    comparison: RunComparison, path: str | PathLike[str], overwrite: bool = False
-) -> None:
-    """Write the page, atomically."""
-    if Path(path).exists() and not overwrite:
-        raise ConfigError(
-            f"{str(path)!r} exists. Name another file (-o), or pass --overwrite.", path=str(path)
-        )
-    with written_whole(Path(path)) as temporary:
-        Path(temporary).write_text(comparison.page(), encoding="utf-8")
 
 
 def _read_summary(folder: Path, force: bool) -> Summary:

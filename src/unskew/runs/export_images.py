@@ -21,6 +21,7 @@ from unskew.files.plain_json import write_json
 from unskew.records import Ints, Pool
 from unskew.records.levels import level_text
 from unskew.records.pool import RawImage
+from unskew.represent.decode import Picture, open_image, pillow_unlimited, reasons
 from unskew.runs.export_tables import Export, plain_rows, split_rows
 from unskew.weigh.weights_table import is_list
 
@@ -215,8 +216,6 @@ def _encoded(raw: RawImage, formats: tuple[str, ...]) -> tuple[bytes, str]:
 
     The bytes are unchanged if the format is among ``formats``; other images become PNG.
     """
-    from PIL import Image, ImageOps
-
     if isinstance(raw, bytes):
         suffix = next(
             (suffix for beginning, suffix in _BEGINNINGS if raw.startswith(beginning)), ""
@@ -225,12 +224,16 @@ def _encoded(raw: RawImage, formats: tuple[str, ...]) -> tuple[bytes, str]:
             suffix = "webp"
         if suffix in formats:
             return raw, suffix
-        try:
-            with Image.open(io.BytesIO(raw)) as opened:
-                opened.load()
-                picture = ImageOps.exif_transpose(opened)
-        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-            raise ImageError(f"not an image that can be decoded ({error})") from error
+    with pillow_unlimited(), reasons():
+        return _png(raw), "png"
+
+
+def _png(raw: RawImage) -> bytes:
+    from PIL import Image, ImageOps
+
+    if isinstance(raw, bytes):
+        Picture(raw)  # refuses what is too large
+        picture = ImageOps.exif_transpose(open_image(raw))
     else:
         pixels = np.asarray(raw)
         picture = Image.fromarray(
@@ -240,7 +243,7 @@ def _encoded(raw: RawImage, formats: tuple[str, ...]) -> tuple[bytes, str]:
         picture = picture.convert("RGB")
     written = io.BytesIO()
     picture.save(written, format="PNG")
-    return written.getvalue(), "png"
+    return written.getvalue()
 
 
 def _dataset_card(folders: Any) -> str:

@@ -315,22 +315,23 @@ def export_run(
     from unskew.weigh.weights_table import read_weights_table
 
     weights = find_target_file(Path(folder), WEIGHTS, target)
-    check_files(folder, (weights.name, CONFIGURATION), force=force)
-    table = read_weights_table(weights)
     place = PLACES.get(to, to)
     own = place if weights.name == WEIGHTS else file_of(place, target)
     output = Path(folder) / own if path is None else Path(path)
-    pool = None
-    if to in NEEDS_IMAGES:
-        pool = _read_pool(Path(folder), data) if read_pool is None else read_pool()
-    else:
-        start = Path(paths_from or (output if to in _FOLDERS else output.parent))
-        table = _with_paths_from(start, table, _data_folder(Path(folder), data))
-    if to == "mixture" and weights.name == WEIGHTS:
-        # What the page says is about the main target.
-        panel = read_report(Path(folder)).get("mixture") or {}
-        options["bias_left"] = dict(panel.get("bias_left", ()))
-    return export_weights(table, to, output, pool=pool, overwrite=overwrite, **options)
+    with path_locked(output):
+        check_files(folder, (weights.name, CONFIGURATION), force=force)
+        table = read_weights_table(weights)
+        pool = None
+        if to in NEEDS_IMAGES:
+            pool = _read_pool(Path(folder), data) if read_pool is None else read_pool()
+        else:
+            start = Path(paths_from or (output if to in _FOLDERS else output.parent))
+            table = _with_paths_from(start, table, _data_folder(Path(folder), data))
+        if to == "mixture" and weights.name == WEIGHTS:
+            # What the page says is about the main target.
+            panel = read_report(Path(folder)).get("mixture") or {}
+            options["bias_left"] = dict(panel.get("bias_left", ()))
+        return export_weights(table, to, output, pool=pool, overwrite=overwrite, **options)
 
 
 def _read_pool(folder: Path, data: str | PathLike[str] | None) -> Pool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Collection, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -16,7 +17,7 @@ from unskew.files.checksums import check_files
 from unskew.files.fingerprints import find_versions, fingerprint_file
 from unskew.files.locks import folder_locked
 from unskew.files.plain_json import write_json
-from unskew.files.reading import read_json, read_parquet
+from unskew.files.reading import damage_named, read_json, read_parquet
 from unskew.monitoring.judgement import Evidence, judge_streams, weigh_evidence
 from unskew.monitoring.sampled_units import KnownImages, known_images
 from unskew.monitoring.stream import TARGET_STREAM, Reference, count_batch
@@ -126,7 +127,8 @@ def monitor_run(
         "features": fingerprint_file(out / FEATURES),
         "max_uncovered": max_uncovered,
     }
-    with folder_locked(home):
+    with ExitStack() as held:
+        held.enter_context(folder_locked(home))
         watch = _read_state(home, settings, restart)
         if not watch.looks:
             # Components of other weights, or of a first look that was not finished.
@@ -139,6 +141,8 @@ def monitor_run(
             frame = frame.assign(source=TARGET_STREAM)
         else:
             _check_groups(reference, frame)
+        if watch.looks:
+            held.enter_context(damage_named(home / STATE, "the state of earlier looks"))
         counted, known, notes = _count_new(watch, reference, old, frame, batch)
         if watch.seen is None:
             raise DataError(
@@ -169,11 +173,12 @@ def _read_state(home: Path, settings: dict[str, Any], restart: bool) -> WatchSta
     if restart or not path.is_file():
         return WatchState(dict(settings), [], [])
     try:
+        check_files(home, (STATE, IMAGES))
         record = read_json(path)
         before, looks, evidence = record["settings"], record["looks"], record["evidence"]
         seen = read_parquet(home / IMAGES)
-        # A look whose state was not written was not finished: its images come again.
-        seen = seen[seen["look"] < len(looks)].reset_index(drop=True)
+        if not _is_state(before, looks, evidence, seen):
+            raise DataError("its parts do not belong together", path=str(path))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(
             f"{path} cannot be continued ({error}). Was it cut off, or edited by hand? --restart "
@@ -191,6 +196,25 @@ def _read_state(home: Path, settings: dict[str, Any], restart: bool) -> WatchSta
                 key=name,
             )
     return WatchState(before, looks, evidence, seen)
+
+
+def _is_state(before: Any, looks: Any, evidence: Any, seen: pd.DataFrame) -> bool:
+    """Tell whether these can be what earlier looks left: a name and evidence for each."""
+    if not (isinstance(before, dict) and isinstance(looks, list) and isinstance(evidence, list)):
+        return False
+    logs = [
+        log
+        for look in evidence
+        for stream in (look.values() if isinstance(look, dict) else [None])
+        for log in (stream.values() if isinstance(stream, dict) else [None])
+    ]
+    return (
+        0 < len(looks) == len(evidence)
+        and all(isinstance(name, str) for name in looks)
+        and all(isinstance(log, int | float) for log in logs)
+        and {"id", "stream", "look"} <= set(seen.columns)
+        and set(seen["look"]) <= set(range(len(looks)))
+    )
 
 
 _NAMES = {

@@ -125,9 +125,7 @@ def _read_member(stream: IO[bytes], size: int) -> npt.NDArray[Any]:
     return array
 
 
-def _npy_header(
-    stream: IO[bytes], size: int | None = None
-) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+def _npy_header(stream: IO[bytes], size: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Read shape, order and type; refuse what promises more than the ``size`` bytes hold."""
     version = np.lib.format.read_magic(stream)
     read = (
@@ -146,7 +144,9 @@ def _npy_header(
             "because that runs their code"
         )
     promised = math.prod(shape) * dtype.itemsize
-    if size is not None and not 0 <= promised <= size - stream.tell():
+    if dtype.kind == "V" or (promised == 0 and shape and shape[0] > 0):
+        raise ValueError(f"it holds nothing that can be read: {shape} entries of {dtype}")
+    if not 0 <= promised <= size - stream.tell():
         raise ValueError(
             f"it promises {shape} entries of {dtype}, {promised:,} bytes, and holds "
             f"{size - stream.tell():,}"
@@ -260,7 +260,7 @@ def _open_npz(
             name = member.filename.removesuffix(".npy")
             with archive.open(member) as stream:
                 if name == IMAGES:
-                    shape = _npy_header(stream)[0]
+                    shape = _npy_header(stream, member.file_size)[0]
                 else:
                     columns[name] = _read_member(stream, member.file_size)
     if shape is not None and len(shape) not in (3, 4):

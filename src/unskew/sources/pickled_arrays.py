@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import io
 import pickle
-from typing import Any
+import struct
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -85,7 +86,15 @@ for _core in ("numpy.core", "numpy._core"):
     _ADMITTED[f"{_core}.numeric", "_frombuffer"] = _from_buffer
 
 
-class _Unpickler(pickle.Unpickler):
+class _Unpickler(pickle._Unpickler):
+    """Python's own unpickler: the compiled one makes a list as long as a pickle numbers objects."""
+
+    def _load_bytearray(self) -> None:
+        """Read bytes before memory is reserved for them."""
+        self.append(bytearray(self.read(*struct.unpack("<Q", self.read(8)))))  # type: ignore[attr-defined]
+
+    dispatch: ClassVar = {**pickle._Unpickler.dispatch, pickle.BYTEARRAY8[0]: _load_bytearray}
+
     def find_class(self, module: str, name: str) -> Any:
         """Return the stand-in for a name, or raise an error: nothing is imported."""
         try:

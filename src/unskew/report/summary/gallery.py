@@ -55,7 +55,7 @@ def make_thumbnail(pool: Pool, row: int) -> str | None:
 
 
 def _opened(raw: Any) -> Image:
-    from PIL import Image, ImageOps
+    from PIL import Image
 
     if not isinstance(raw, bytes | bytearray | memoryview):
         return Image.fromarray(_eight_bits(np.asarray(raw)))
@@ -68,7 +68,7 @@ def _opened(raw: Any) -> Image:
     image.draft("RGB", (2 * _SIDE, 2 * _SIDE))
     if image.mode.startswith(("I", "F")):
         return Image.fromarray(_eight_bits(np.asarray(image)))
-    return ImageOps.exif_transpose(image)
+    return image
 
 
 def _eight_bits(pixels: Any) -> Any:
@@ -91,8 +91,10 @@ def _eight_bits(pixels: Any) -> Any:
 
 def _encoded(image: Image) -> str:
     from PIL import Image as Images
+    from PIL import ImageOps
 
     image.thumbnail((_SIDE, _SIDE))
+    ImageOps.exif_transpose(image, in_place=True)  # when it is small
     if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
         layer = image.convert("RGBA")
         # Transparent parts are shown on grey, which is neither of the two backgrounds of the page.
