@@ -48,7 +48,9 @@ def judge_once(world: World, rng: np.random.Generator) -> dict[str, bool]:
     }
     for rate in ("fmr", "fnmr"):
         gap = next(
-            gap for gap in result.breakdowns[0].gaps if gap.rate == rate and gap.threshold == t
+            gap
+            for gap in result.breakdowns[0].gaps
+            if gap.rate == rate and gap.threshold == t and {gap.first, gap.second} == {"f", "m"}
         )
         sign = 1.0 if gap.first == "f" else -1.0
         difference = getattr(world, rate)(t, "f") - getattr(world, rate)(t, "m")
@@ -56,6 +58,7 @@ def judge_once(world: World, rng: np.random.Generator) -> dict[str, bool]:
     return {
         name: figure.interval[0] <= value <= figure.interval[1]
         for name, (figure, value) in truth.items()
+        if figure.interval is not None
     }
 
 
