@@ -328,13 +328,13 @@ def naive_alarms(years: int) -> tuple[int, int]:
     return fixed, daily
 
 
-def delays(kind: str, size: float, n_old: int, start: int, years: int) -> list[int]:
+def delays(kind: str, size: float, n_old: int, start: int, per_day: int, years: int) -> list[int]:
     """Return days from the change to the alarm; DAYS where there is none.
 
     Three sources, six variables each and those of all together: one of the 30 tests.
     """
     rng = np.random.default_rng([5, n_old, start, int(100 * size)])
-    limit, per_day, found = -math.log(FALSE_ALARMS / 5 / 6), 20, []
+    limit, found = -math.log(FALSE_ALARMS / 5 / 6), []
     changed = every_day(per_day) >= start
     for _ in range(years):
         if kind == "shift":
@@ -351,6 +351,8 @@ def delays(kind: str, size: float, n_old: int, start: int, years: int) -> list[i
     return found
 
 
+# Old images, first day of the change, new units a day.
+CASES = (300, 0, 20), (300, 180, 20), (3000, 0, 20), (3000, 180, 20), (300, 180, 3)
 CHANGES = [
     *[("shift", size) for size in (0.2, 0.3, 0.5, 1.0)],
     *[("share", size) for size in (0.05, 0.1, 0.2)],
@@ -361,8 +363,8 @@ def power_row(kind: str, size: float, years: int) -> str:
     """Return a row of the table: years with an alarm, and the median of days until it."""
     name = f"mean + {size} sd" if kind == "shift" else f"share 30% → {30 + 100 * size:.0f}%"
     cells = []
-    for n_old, start in ((300, 0), (300, 180), (3000, 0), (3000, 180)):
-        days = delays(kind, size, n_old, start, years)
+    for n_old, start, per_day in CASES:
+        days = delays(kind, size, n_old, start, per_day, years)
         caught, median = sum(day < DAYS for day in days), float(np.median(days))
         shown = f", {median:.0f} days" if median < DAYS else ""
         cells.append(f"{caught / years:.0%}{shown}")
@@ -407,8 +409,11 @@ def main() -> None:
         print("\n| shortcut | years | with an alarm |\n|---|---|---|")
         print(f"| the old images taken as the truth | {few} | {fixed / few:.0%} |")
         print(f"| a two-sample test at 5% every day | {few} | {daily / few:.0%} |")
-        starts = ("300 old, day 1", "300 old, day 181", "3,000 old, day 1", "3,000 old, day 181")
-        print(f"\n| change | {' | '.join(starts)} |\n|---|---|---|---|---|")
+        cases = [
+            f"{n_old:,} old, day {start + 1}" + ("" if per_day == 20 else f", {per_day} a day")
+            for n_old, start, per_day in CASES
+        ]
+        print(f"\n| change | {' | '.join(cases)} |\n" + "|---" * (len(CASES) + 1) + "|")
         for row in rows:
             print(row.result(), flush=True)
 

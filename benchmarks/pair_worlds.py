@@ -51,7 +51,9 @@ class World:
 
     def _limit(self, threshold: float) -> float:
         """Find the limit of unrounded scores: rounded ones reach a threshold half a step before."""
-        return (math.ceil(threshold / self.step - 1e-9) - 0.5) * self.step if self.step else threshold
+        return (
+            (math.ceil(threshold / self.step - 1e-9) - 0.5) * self.step if self.step else threshold
+        )
 
     def fmr(self, threshold: float, kind: str | None = None) -> float:
         """Compute the false match rate on the target, of all or of one kind of persons."""

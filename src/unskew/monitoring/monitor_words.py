@@ -47,7 +47,8 @@ def find_sentences(
             evidence = show_evidence(stream.log10_peak)
             sentences.append(
                 f"{_capital(_subject(stream))}: nothing has changed that "
-                f"{count_of(stream.units, 'new unit')} could show (evidence {evidence}; an alarm needs {10**alarm:.0f})."
+                f"{count_of(stream.units, 'new unit')} could show (evidence {evidence}; an "
+                f"alarm needs {10**alarm:.0f})."
             )
         sentences += _say_outside(stream)
     return tuple(sentences)
