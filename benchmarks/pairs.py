@@ -64,8 +64,8 @@ def judge_once(world: World, rng: np.random.Generator) -> dict[str, bool]:
 
 def main(data_sets: int = 300, *names: str) -> None:
     """Print the table, of some worlds or of all."""
-    print("| world | " + " | ".join(COLUMNS.values()) + " |")
-    print("|---" * (len(COLUMNS) + 1) + "|")
+    print("| world | sets | " + " | ".join(COLUMNS.values()) + " |")
+    print("|---" * (len(COLUMNS) + 2) + "|")
     for name in names or WORLDS:
         world = WORLDS[name]
         rng = np.random.default_rng(0)
@@ -74,7 +74,7 @@ def main(data_sets: int = 300, *names: str) -> None:
             for figure, holds in judge_once(world, rng).items():
                 held[figure].append(holds)
         shown = [f"{100 * np.mean(held[figure]):.0f}" for figure in COLUMNS]
-        print(f"| {name} | " + " | ".join(shown) + " |", flush=True)
+        print(f"| {name} | {data_sets} | " + " | ".join(shown) + " |", flush=True)
 
 
 if __name__ == "__main__":

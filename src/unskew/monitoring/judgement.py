@@ -248,10 +248,14 @@ def _change(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> Change | None:
     before_l, now_l = _level_shares(levels, old), _level_shares(levels, new)
     pooled_l = (before_l * old.size + now_l * new.size) / (old.size + new.size)
     error_l = np.sqrt(pooled_l * (1 - pooled_l) * (1 / old.size + 1 / new.size))
+    return _largest_change(levels, before_l, now_l, error_l)
+
+
+def _largest_change(
+    levels: npt.NDArray[Any], before_l: Floats, now_l: Floats, error_l: Floats
+) -> Change:
     best = int(np.argmax(np.abs(now_l - before_l) / np.maximum(error_l, 1e-12)))
-    return Change(
-        str(levels[best]), float(before_l[best]), float(now_l[best]), float(error_l[best])
-    )
+    return Change(str(levels[best]), *(float(x_l[best]) for x_l in (before_l, now_l, error_l)))
 
 
 def _level_shares(levels: npt.NDArray[Any], values: npt.NDArray[Any]) -> Floats:
@@ -282,7 +286,4 @@ def _change_of_shares(share: Mapping[str, float], new: npt.NDArray[Any]) -> Chan
     own = new[np.isin(new.astype(str), levels)]
     now_l, before_l = _level_shares(levels, own), np.array([share[str(at)] for at in levels])
     error_l = np.sqrt(before_l * (1 - before_l) / own.size)
-    best = int(np.argmax(np.abs(now_l - before_l) / np.maximum(error_l, 1e-12)))
-    return Change(
-        str(levels[best]), float(before_l[best]), float(now_l[best]), float(error_l[best])
-    )
+    return _largest_change(levels, before_l, now_l, error_l)
