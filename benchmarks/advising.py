@@ -3,6 +3,7 @@
 python benchmarks/advising.py                 the tables of docs/advise.md, some minutes on one core
 python benchmarks/advising.py --redraws 50    quicker, and rougher
 python benchmarks/advising.py --only Strata   worlds whose name begins so
+python benchmarks/advising.py --goal ess      effective sizes (or overlap) wanted, and brought
 
 Every re-draw draws a pilot, asks for advice, collects what is advised (drawn by the world, not from
 the pilot), weighs everything again, and notes the error of the mean. The spread of these errors is
@@ -17,8 +18,10 @@ import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from advising_worlds import WORLDS, World, as_pool
 
 import unskew
@@ -43,7 +46,17 @@ def main() -> None:
     )
     parser.add_argument("--redraws", type=int, default=200, help="for each world")
     parser.add_argument("--only", default="", help="beginning of the names of worlds")
+    parser.add_argument("--goal", choices=("stderr", "ess", "overlap"), default="stderr")
     options = parser.parse_args()
+    if options.goal != "stderr":
+        print(
+            "| world | images (median) | figure / wanted | standard deviation |\n|---|---|---|---|"
+        )
+        for number, world in enumerate(WORLDS):
+            if world.name.startswith(options.only):
+                rng = np.random.default_rng([SEED, number, 1])
+                print_figures(world, rng, options.redraws, options.goal)
+        return
     print(
         "| world | wanted | collected | images (median) | predicted | realised | predicted / "
         "realised | needed |\n|---|---|---|---|---|---|---|---|"
@@ -79,6 +92,36 @@ def measure(world: World, rng: np.random.Generator, redraws: int) -> list[float]
             flush=True,
         )
     return ratios
+
+
+def print_figures(world: World, rng: np.random.Generator, redraws: int, goal: str) -> None:
+    """Print what the best source brings: of the effective size wanted, or of the link error."""
+    images, ratios = [], []
+    for _ in range(redraws):
+        pilot, target = world.collect(rng, world.sizes), world.target(rng, world.sample)
+        ess = 1.5 * weigh(world, as_pool(pilot), rng, world.sample).ess
+        wanted = {"ess": ess} if goal == "ess" else {"overlap": True}
+        advice = advise(world, pilot, target, wanted)
+        sources = [option for option in advice.possible if option.kind == "source"]
+        if sources:
+            plan = {sources[0].name: sources[0].images or 0}
+            grown = pd.concat([pilot, world.collect(rng, plan)], ignore_index=True)
+            goals = advise(world, grown, target, wanted).goals
+            images.append(sum(plan.values()))
+            ratios.append(max(one.now / one.wanted for one in goals))
+    if ratios:
+        mean, spread = np.mean(ratios), np.std(ratios)
+        print(
+            f"| {world.name} | {np.median(images):,.0f} | {mean:.3f} | {spread:.3f} |", flush=True
+        )
+
+
+def advise(
+    world: World, frame: pd.DataFrame, target: unskew.Target | None, wanted: Mapping[str, Any]
+) -> unskew.Advice:
+    """Ask for advice."""
+    pool = as_pool(frame)
+    return unskew.advise_collection(pool, world.model(pool.names), target, **wanted)
 
 
 def typical_error(world: World, rng: np.random.Generator) -> float:
@@ -137,8 +180,6 @@ def naive_plan(world: World, now: float, wanted: float) -> dict[str, int]:
 
 def error_after(world: World, rng: np.random.Generator, pilot, plan: Mapping[str, int]) -> float:
     """Return the error of the mean once the plan is collected in addition to the pilot."""
-    import pandas as pd
-
     extra = {name: n for name, n in plan.items() if n and name != "target sample"}
     frame = pd.concat([pilot, world.collect(rng, extra)], ignore_index=True) if extra else pilot
     pool = as_pool(frame)

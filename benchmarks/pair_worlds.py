@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import product
 
@@ -9,6 +10,9 @@ import numpy as np
 import pandas as pd
 import scipy.optimize
 import scipy.stats
+
+# Impostor scores of two women are higher by the gap, those of two persons of the third kind lower.
+SHIFTS = {"f": 1.0, "m": 0.0, "x": -1.0}
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,10 @@ class World:
     effects of persons (``person`` of the variance), images (``image``) and the pair; ``night``
     lowers genuine scores by so much for each image taken at night, and women's impostor scores are
     higher by ``gap``. ``pool`` and ``target`` are the shares of women, ``pool_night`` and
-    ``target_night`` those of images taken at night.
+    ``target_night`` those of images taken at night. ``third`` is the share of a third kind in the
+    pool and on the target, whose impostor scores are lower by ``gap``. With ``skew`` the numbers of
+    a person's images are log-normal between the two bounds. ``step``: scores are rounded to
+    multiples of it.
     """
 
     persons: int = 200
@@ -34,21 +41,34 @@ class World:
     target: float = 0.5
     pool_night: float = 0.5
     target_night: float = 0.5
+    third: tuple[float, float] = (0.0, 0.0)
+    skew: float = 0.0
+    step: float = 0.0
+
+    def shares(self, women: float, third: float) -> dict[str, float]:
+        """Return the shares of the kinds of persons."""
+        return {"f": women * (1 - third), "m": (1 - women) * (1 - third), "x": third}
+
+    def _limit(self, threshold: float) -> float:
+        """Find the limit of unrounded scores: rounded ones reach a threshold half a step before."""
+        return (
+            (math.ceil(threshold / self.step - 1e-9) - 0.5) * self.step if self.step else threshold
+        )
 
     def fmr(self, threshold: float, kind: str | None = None) -> float:
         """Compute the false match rate on the target, of all or of one kind of persons."""
-        share = {1: self.target, 0: 1 - self.target}
+        share, threshold = self.shares(self.target, self.third[1]), self._limit(threshold)
         cells = [
-            (share[f] * share[g], self.gap * (f + g) / 2)
-            for f, g in product((0, 1), (0, 1))
-            if kind is None or (f == g == (kind == "f"))
+            (share[f] * share[g], self.gap * (SHIFTS[f] + SHIFTS[g]) / 2)
+            for f, g in product(SHIFTS, SHIFTS)
+            if kind is None or (f == g == kind)
         ]
         total = sum(part for part, _ in cells)
         return sum(part * scipy.stats.norm.sf(threshold - shift) for part, shift in cells) / total
 
     def fnmr(self, threshold: float, kind: str | None = None) -> float:
         """Compute the false non-match rate on the target."""
-        nights = {1: self.target_night, 0: 1 - self.target_night}
+        nights, threshold = {1: self.target_night, 0: 1 - self.target_night}, self._limit(threshold)
         return sum(
             nights[a]
             * nights[b]
@@ -57,20 +77,35 @@ class World:
         )
 
     def threshold_at(self, fmr: float) -> float:
-        """Find the threshold of a false match rate."""
+        """Find the smallest threshold of a false match rate."""
+        if self.step:
+            steps = np.arange(round(-9 / self.step), round(12 / self.step)) * self.step
+            return next(float(t) for t in steps if self.fmr(t) <= fmr)
         return scipy.optimize.brentq(lambda t: self.fmr(t) - fmr, -9, 12)
 
     def equal_error(self) -> float:
-        """Find the equal error rate."""
+        """Find the equal error rate, of rounded scores on the line between two thresholds."""
+        if self.step:
+            steps = np.arange(round(-9 / self.step), round(12 / self.step)) * self.step
+            after = next(float(t) for t in steps if self.fmr(t) <= self.fnmr(t))
+            gaps = [abs(self.fmr(t) - self.fnmr(t)) for t in (after - self.step, after)]
+            low, high = self.fmr(after - self.step), self.fmr(after)
+            return low + gaps[0] / sum(gaps) * (high - low)
         return self.fmr(scipy.optimize.brentq(lambda t: self.fmr(t) - self.fnmr(t), -9, 12))
 
     def draw(self, rng: np.random.Generator) -> tuple[pd.DataFrame, pd.DataFrame]:
         """Draw a table of weights and a table of pairs: all genuine ones, some impostors."""
         size = rng.integers(self.images[0], self.images[1] + 1, self.persons)
-        woman_g = rng.random(self.persons) < self.pool
+        if self.skew:
+            drawn = self.images[0] * rng.lognormal(0, self.skew, self.persons)
+            size = np.clip(drawn.round(), *self.images).astype(int)
+        pool = self.shares(self.pool, self.third[0])
+        target = self.shares(self.target, self.third[1])
+        kind_g = rng.choice(list(SHIFTS), self.persons, p=list(pool.values()))
+        shift_g = np.array([SHIFTS[kind] for kind in kind_g])
         person_n = np.repeat(np.arange(self.persons), size)
         night_n = rng.random(person_n.size) < self.pool_night
-        ratio_g = np.where(woman_g, self.target / self.pool, (1 - self.target) / (1 - self.pool))
+        ratio_g = np.array([target[kind] / pool[kind] for kind in kind_g])
         ratio_n = np.where(
             night_n,
             self.target_night / self.pool_night,
@@ -81,7 +116,7 @@ class World:
                 "id": [f"{at:05d}" for at in range(person_n.size)],
                 "source": np.where(person_n % 2, "b", "a"),
                 "group": person_n,
-                "gender": np.where(woman_g, "f", "m")[person_n],
+                "gender": kind_g[person_n],
                 "weight": ratio_g[person_n] * ratio_n,
             }
         )
@@ -100,10 +135,12 @@ class World:
             image_n[same.astype(int), a] + image_n[same.astype(int), b]
         )
         impostor = np.sqrt(self.person) * (hub_g[person_n[a]] + hub_g[person_n[b]])
-        impostor = impostor + self.gap * (1.0 * woman_g[person_n[a]] + woman_g[person_n[b]]) / 2
+        impostor = impostor + self.gap * (shift_g[person_n[a]] + shift_g[person_n[b]]) / 2
         genuine = self.distance + np.sqrt(2 * self.person) * own_g[person_n[a]]
         genuine = genuine - self.night * (1.0 * night_n[a] + night_n[b])
         score = np.where(same, genuine, impostor) + of_images + noise
+        if self.step:
+            score = np.round(score / self.step) * self.step
         ids = table["id"].to_numpy()
         return table, pd.DataFrame({"id_a": ids[a], "id_b": ids[b], "same": same, "score": score})
 
@@ -140,4 +177,17 @@ FRESH = {
     "many persons": World(persons=1000, images=(1, 3), impostors=60_000, distance=4.0, gap=0.4),
     "unequal persons": World(persons=100, images=(2, 20), impostors=20_000, image=0.2),
 }
-WORLDS |= FRESH
+# Nothing was tuned on these.
+UNTUNED = {
+    "images log-normal, 1 to 60": World(persons=150, images=(1, 60), skew=1.2, impostors=15_000),
+    "scores of 12 values": World(persons=150, images=(2, 5), impostors=12_000, step=0.5),
+    "three kinds of persons": World(
+        persons=240, images=(2, 4), impostors=20_000, pool=0.3, third=(0.1, 0.3), gap=0.5
+    ),
+    "150 impostor pairs": World(persons=100, images=(2, 4), impostors=150),
+    "women rare, many of some": World(
+        persons=200, images=(2, 40), skew=1.0, impostors=20_000, pool=0.2, gap=0.4, person=0.2
+    ),
+    "12 persons": World(persons=12, images=(5, 5), impostors=None, person=0.1),
+}
+WORLDS |= FRESH | UNTUNED

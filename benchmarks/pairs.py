@@ -48,7 +48,9 @@ def judge_once(world: World, rng: np.random.Generator) -> dict[str, bool]:
     }
     for rate in ("fmr", "fnmr"):
         gap = next(
-            gap for gap in result.breakdowns[0].gaps if gap.rate == rate and gap.threshold == t
+            gap
+            for gap in result.breakdowns[0].gaps
+            if gap.rate == rate and gap.threshold == t and {gap.first, gap.second} == {"f", "m"}
         )
         sign = 1.0 if gap.first == "f" else -1.0
         difference = getattr(world, rate)(t, "f") - getattr(world, rate)(t, "m")
@@ -56,13 +58,14 @@ def judge_once(world: World, rng: np.random.Generator) -> dict[str, bool]:
     return {
         name: figure.interval[0] <= value <= figure.interval[1]
         for name, (figure, value) in truth.items()
+        if figure.interval is not None
     }
 
 
 def main(data_sets: int = 300, *names: str) -> None:
     """Print the table, of some worlds or of all."""
-    print("| world | " + " | ".join(COLUMNS.values()) + " |")
-    print("|---" * (len(COLUMNS) + 1) + "|")
+    print("| world | sets | " + " | ".join(COLUMNS.values()) + " |")
+    print("|---" * (len(COLUMNS) + 2) + "|")
     for name in names or WORLDS:
         world = WORLDS[name]
         rng = np.random.default_rng(0)
@@ -71,7 +74,7 @@ def main(data_sets: int = 300, *names: str) -> None:
             for figure, holds in judge_once(world, rng).items():
                 held[figure].append(holds)
         shown = [f"{100 * np.mean(held[figure]):.0f}" for figure in COLUMNS]
-        print(f"| {name} | " + " | ".join(shown) + " |", flush=True)
+        print(f"| {name} | {data_sets} | " + " | ".join(shown) + " |", flush=True)
 
 
 if __name__ == "__main__":

@@ -55,6 +55,13 @@ def test_what_no_number_reaches_is_explained() -> None:
     assert option.expected["standard error of v"] == pytest.approx(np.sqrt(0.1125), rel=1e-3)
 
 
+def test_a_level_beyond_every_sensible_number_is_not_laid_to_other_sources() -> None:
+    search, kinds = search_of(1e-6)
+    option = search.option(kinds["s"], cost=1.0)
+    assert option.images is None
+    assert "600,000 images" in option.reason  # 10⁴ times the pool
+
+
 @pytest.mark.parametrize("cost_b", [1.0, 4.0])
 def test_the_mix_is_neymans(cost_b: float) -> None:
     search, kinds = search_of(0.12)

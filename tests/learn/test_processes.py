@@ -48,7 +48,10 @@ def test_two_processes_draw_and_learn_what_one_does(tmp_path: Path, mode: str) -
     assert len(one) == len(two[0]) == len(two[1]) == 6
     for whole, first, second in zip(one, *two, strict=True):
         assert (first, second) == (whole[::2], whole[1::2])
-    models = [load_trained(tmp_path / name / "model") for name in ("one", "two")]
+    models = [
+        load_trained(tmp_path / name / "model", allow_code=["training_networks"])
+        for name in ("one", "two")
+    ]
     for name, value in models[0].network.state_dict().items():
         # Double precision: the order of sums differs.
         torch.testing.assert_close(

@@ -36,6 +36,14 @@ def test_the_source_that_moved_is_named_and_no_other(reference: Reference) -> No
     assert "b" in repr(found)
 
 
+def test_numbers_that_went_missing_are_the_change(reference: Reference) -> None:
+    new = draw_images(40, np.random.default_rng(2), tag="new-").assign(x=np.nan)
+    found = watch_batches(reference, [new])
+    one = next(one for one in found.streams[0].variables if one.variable == "x")
+    assert one.change is not None
+    assert (one.change.before, one.change.now) == (0.0, 1.0)
+
+
 @pytest.mark.slow
 def test_false_alarms_of_the_wholewatch_batches() -> None:
     alarms = 0

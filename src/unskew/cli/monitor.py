@@ -93,6 +93,7 @@ def print_monitoring(console: Console, monitoring: Monitoring) -> None:
     from rich.text import Text
 
     from unskew.cli.terminal import print_pairs, print_place, print_table, visible
+    from unskew.records.solution import count_of
 
     style = "red" if monitoring.drifted else "green"
     console.print(
@@ -106,7 +107,7 @@ def print_monitoring(console: Console, monitoring: Monitoring) -> None:
     print_table(
         console,
         f"Look {len(monitoring.looks)} ({monitoring.looks[-1]}), "
-        f"{monitoring.counted:,} images added; an alarm needs evidence "
+        f"{count_of(monitoring.counted, 'image')} added; an alarm needs evidence "
         f"{10**monitoring.log10_alarm:.0f}",
         ["source", "most evidence for a change of", "evidence", "old units", "new", "outside"],
         [_stream_row(stream) for stream in monitoring.streams],

@@ -351,7 +351,8 @@ def _notes(weights: Weights, lacking: Mapping[str, int], *, without_goal: bool) 
         )
     if without_goal:
         notes.append(
-            "No outcome has a standard error to lower: name a column, or an effective size."
+            "No outcome has a standard error to lower: name a column of numbers or of two values, "
+            "or another goal, an effective size or the overlap of the sources."
         )
     elif weights.unit is not None:
         notes.append("Further images are expected to come in groups and copies like today's.")

@@ -15,6 +15,8 @@ from unskew.records import Floats
 
 # More images than so many times the pool are no advice.
 _MOST_TIMES = 1e4
+# What a hundred times as many images change by this share has no limit there.
+_STILL = 0.2
 # A number of images is found to this precision.
 _PRECISION = 2e-3
 # Of more kinds of images the most effective are worked out.
@@ -109,6 +111,9 @@ class CollectionSearch:
         never = self.problem.never_selected(kind)
         if never > 5e-4:
             return f"{best}: {100 * never:.3g}% of the target gets no further image"
+        further = self._named({kind: 100 * _MOST_TIMES * self.n})[goal.name]
+        if abs(further - expected[goal.name]) > _STILL * expected[goal.name]:
+            return f"{best} with {_MOST_TIMES * self.n:,.0f} images: it takes more"
         sample = "" if self.problem.kept_k.all() else "the target's sample and of "
         return f"{best}: the rest is the error of {sample}other sources"
 

@@ -243,15 +243,19 @@ def _judge_variable(
 def _change(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> Change | None:
     """Compare means of numbers, or the shares of the level that changed most."""
     if old.dtype.kind == "f":
-        return _change_of_means(old, new.astype(np.float64))
+        return _change_of_numbers(old, new.astype(np.float64))
     levels = np.unique(np.concatenate([old.astype(str), new.astype(str)]))
     before_l, now_l = _level_shares(levels, old), _level_shares(levels, new)
     pooled_l = (before_l * old.size + now_l * new.size) / (old.size + new.size)
     error_l = np.sqrt(pooled_l * (1 - pooled_l) * (1 / old.size + 1 / new.size))
+    return _largest_change(levels, before_l, now_l, error_l)
+
+
+def _largest_change(
+    levels: npt.NDArray[Any], before_l: Floats, now_l: Floats, error_l: Floats
+) -> Change:
     best = int(np.argmax(np.abs(now_l - before_l) / np.maximum(error_l, 1e-12)))
-    return Change(
-        str(levels[best]), float(before_l[best]), float(now_l[best]), float(error_l[best])
-    )
+    return Change(str(levels[best]), *(float(x_l[best]) for x_l in (before_l, now_l, error_l)))
 
 
 def _level_shares(levels: npt.NDArray[Any], values: npt.NDArray[Any]) -> Floats:
@@ -259,13 +263,21 @@ def _level_shares(levels: npt.NDArray[Any], values: npt.NDArray[Any]) -> Floats:
     return np.asarray(count_l / values.size)
 
 
-def _change_of_means(old: Floats, new: Floats) -> Change | None:
-    """Missing numbers, and the infinite weight of an image that nobody covers, are left out."""
-    old, new = old[np.isfinite(old)], new[np.isfinite(new)]
+def _change_of_numbers(old: Floats, new: Floats) -> Change | None:
+    """Compare means, or the shares of numbers that are none, whichever changed more.
+
+    Infinite is the weight of an image that nobody covers.
+    """
+    before, now = (~np.isfinite(x) for x in (old, new))
+    share = float(np.concatenate([before, now]).mean())
+    error = math.sqrt(share * (1 - share) * (1 / old.size + 1 / new.size))
+    lost = Change("missing or infinite", float(before.mean()), float(now.mean()), error)
+    old, new = old[~before], new[~now]
     if not old.size or not new.size:
-        return None
+        return lost if share else None
     variance = sum(x.var(ddof=1) / x.size if x.size > 1 else math.inf for x in (old, new))
-    return Change(None, float(old.mean()), float(new.mean()), math.sqrt(variance))
+    means = Change(None, float(old.mean()), float(new.mean()), math.sqrt(variance))
+    return max(means, lost, key=lambda one: abs(one.difference) / max(one.stderr, 1e-12))
 
 
 def _change_of_shares(share: Mapping[str, float], new: npt.NDArray[Any]) -> Change:
@@ -274,7 +286,4 @@ def _change_of_shares(share: Mapping[str, float], new: npt.NDArray[Any]) -> Chan
     own = new[np.isin(new.astype(str), levels)]
     now_l, before_l = _level_shares(levels, own), np.array([share[str(at)] for at in levels])
     error_l = np.sqrt(before_l * (1 - before_l) / own.size)
-    best = int(np.argmax(np.abs(now_l - before_l) / np.maximum(error_l, 1e-12)))
-    return Change(
-        str(levels[best]), float(before_l[best]), float(now_l[best]), float(error_l[best])
-    )
+    return _largest_change(levels, before_l, now_l, error_l)

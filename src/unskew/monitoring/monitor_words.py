@@ -6,12 +6,8 @@ from collections.abc import Sequence
 
 from unskew.errors import first_few
 from unskew.monitoring.variables import DISTANCE, MEMBERSHIP, OUTSIDE, WEIGHT
-from unskew.records.monitoring import (
-    Change,
-    MonitoredStream,
-    VariableEvidence,
-    show_evidence,
-)
+from unskew.records.monitoring import Change, MonitoredStream, VariableEvidence, show_evidence
+from unskew.records.solution import count_of
 
 
 def make_headline(streams: Sequence[MonitoredStream], alarm: float) -> str:
@@ -19,7 +15,7 @@ def make_headline(streams: Sequence[MonitoredStream], alarm: float) -> str:
     drifted = [stream for stream in streams if stream.drifted]
     if not drifted:
         units = sum(stream.units for stream in streams if stream.kind != "all")
-        return f"No drift: {units:,} new units still fit the solved weights."
+        return f"No drift: {count_of(units, 'new unit')} still fit the solved weights."
     names = [_subject(stream) for stream in drifted if stream.kind != "all"]
     if not names:
         return "Drift: the sources together have changed, though none of them shows it alone."
@@ -50,8 +46,9 @@ def find_sentences(
         elif stream.strongest is not None:
             evidence = show_evidence(stream.log10_peak)
             sentences.append(
-                f"{_capital(_subject(stream))}: nothing has changed that {stream.units:,} new "
-                f"units could show (evidence {evidence}; an alarm needs {10**alarm:.0f})."
+                f"{_capital(_subject(stream))}: nothing has changed that "
+                f"{count_of(stream.units, 'new unit')} could show (evidence {evidence}; an "
+                f"alarm needs {10**alarm:.0f})."
             )
         sentences += _say_outside(stream)
     return tuple(sentences)

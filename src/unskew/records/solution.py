@@ -17,7 +17,7 @@ Verdict = Literal["ok", "weak", "disconnected"]
 
 def count_of(number: int, noun: str) -> str:
     """Write ``1 source`` or ``3 sources``."""
-    return f"{number} {noun}" + ("" if number == 1 else "s")
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -345,7 +345,7 @@ def _with_origin(
     seen = _seen_before(out, pool)
     if seen:
         notes.append(
-            f"{seen:,} of these images are exact copies of images of the run, which flatters the "
+            f"Exact copies of images of the run: {seen:,} of these images, which flatters the "
             "model if it was trained on them."
         )
     lost = record.get("unlearned", [])

@@ -12,6 +12,7 @@ import numpy as np
 from unskew.errors import first_few
 from unskew.evaluation.metric_value import MetricValue
 from unskew.evaluation.predictions import population_sentences
+from unskew.records.solution import count_of
 from unskew.report.summary.privacy import too_small
 from unskew.report.summary.training_record import TrainedArm, TrainingPanel
 from unskew.runs.output import PAGE
@@ -82,7 +83,7 @@ class Preparation:
 
     def _models(self) -> str:
         settings, names = self.settings, ", ".join(arm.name for arm in self.arms)
-        epochs = f", {settings.epochs} epochs of batches of {settings.batch}"
+        epochs = f", {count_of(settings.epochs, 'epoch')} of batches of {settings.batch}"
         line = (
             f"Training {names}: preset {settings.preset}, model {settings.model}"
             f"{'' if self.training.columns else epochs}"
