@@ -33,8 +33,8 @@ def page(rows: list[Row], n: int, size: float, plain: np.ndarray, minutes: float
     )
     return f"""# What representations cost
 
-**{rows[0].what}: {rows[0].processor} of processor time.** Read this page to see what it costs to turn
-images into numbers.
+**{rows[0].what}: {rows[0].processor} of processor time.** Read this page to see what it costs to
+turn images into numbers.
 
 {n:,} JPEG files of 256 × 256 pixels, quality 90, {size / 1024:.1f} KB on average, made from seeds
 (structure at all scales, some grain). Plain decoding,

@@ -45,15 +45,16 @@ for the largest). "First" includes the setup of the sampler, which happens once.
 
 {table}
 
-torch refuses more than 2²⁴ = 16,777,216 images. At {largest:,} images the process that ran one sampler after the
-other peaked at {memory:.1f} GB; the weights themselves are {weights:.1f} GB.
+torch refuses more than 2²⁴ = 16,777,216 images. At {largest:,} images the process that ran
+one sampler after the other peaked at {memory:.1f} GB; the weights themselves are {weights:.1f} GB.
 
 Why it is faster: torch looks up every draw by bisection in the partial sums, which for many images
 means a cache miss at almost every step; the systematic draw is one pass over the images in random
 order, and the multinomial one walks through the partial sums with sorted points.
 
 Written by `python benchmarks/samplers.py --output docs/samplers-performance.md`; do not edit by
-hand. Measured on {date} at commit {commit}: {machine}, Python {python}, NumPy {numpy}, torch {torch}.
+hand. Measured on {date} at commit {commit}: {machine}, Python {python}, NumPy {numpy}, torch
+{torch}.
 """
 
 

@@ -10,6 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
+ROOMS = ("bias", "learn", "represent", "scenarios")
 NAVIGATION = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
 
 
@@ -30,3 +31,22 @@ def test_a_page_opens_with_a_sentence(page: Path) -> None:
     assert title.startswith("# ")
     assert re.match(r"[*`\[]*\w", opening)
     assert not opening.startswith(("```", "Written by"))
+
+
+def test_every_public_name_is_on_a_page_of_the_reference() -> None:
+    public = re.findall(
+        r"^(unskew\.[\w.]+)", (ROOT / "tests/public_api.txt").read_text(), flags=re.MULTILINE
+    )
+    pages = {page: page.read_text(encoding="utf-8") for page in DOCS.glob("reference/*.md")}
+    shown = [
+        name
+        for text in pages.values()
+        for name in re.findall(r"^::: (\S+)$", text, flags=re.MULTILINE)
+    ]
+    assert len(shown) == len(set(shown))
+    # Rooms and the version are described, not shown.
+    rest = set(public) - set(shown)
+    assert rest == {"unskew.__version__", *(f"unskew.{room}" for room in ROOMS)}
+    assert set(shown) <= set(public)
+    index = (DOCS / "reference" / "index.md").read_text(encoding="utf-8")
+    assert all(f"`{name}`" in index for name in rest)
