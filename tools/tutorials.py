@@ -2,7 +2,7 @@
 
     python tools/tutorials.py                    # all: docs/tutorials/*.py -> *.md, *.png
     python tools/tutorials.py three-cameras      # one
-    python tools/tutorials.py --check            # run all; a page that shows other output is an error
+    python tools/tutorials.py --check            # run all; output that changed is an error
 
 A tutorial is a Python file in cells (``# %%``, ``# %% [markdown]``): a script that runs as it is,
 and a notebook in editors and in Jupyter with Jupytext.

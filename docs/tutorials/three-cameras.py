@@ -95,9 +95,7 @@ for seed in range(10):
     pool = unskew.Pool.from_arrays(camera, label=digit[row].astype(str))
     sample_weight = unskew.debias(pool, bias, target).sample_weight
     fair = np.random.default_rng(seed).choice(np.setdiff1d(np.arange(digit.size), test), row.size)
-    scores.append(
-        [accuracy(row, test), accuracy(row, test, sample_weight), accuracy(fair, test)]
-    )
+    scores.append([accuracy(row, test), accuracy(row, test, sample_weight), accuracy(fair, test)])
 scores = np.array(scores)
 table = pd.DataFrame(
     scores.mean(axis=0), ["naive pooling", "weighted", "unbiased sample"], ["all", "worst digit"]
