@@ -23,7 +23,7 @@ SDIST_TESTS := tests/docs tests/benchmarks tests/test_architecture.py
 # Both workers, and the processes that tests start, load what one of them has compiled to bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-slow test-packages test-cluster fuzz lint format docs dist figures tables
+.PHONY: help demo test test-slow test-packages test-cluster fuzz lint format docs test-docs dist figures tables
 .PHONY: bench bench-weights bench-images bench-learning chromium clean
 .DEFAULT_GOAL := help
 .SECONDARY:
@@ -59,6 +59,10 @@ lint: $(READY) ## ruff and mypy
 format: $(READY) ## let ruff rewrite what it can
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
+
+test-docs: $(READY) ## every block of Python in the docs, and the tutorials, whose output has to be that of their pages
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -q tests/docs
+	OMP_NUM_THREADS=1 $(VENV)/bin/python tools/tutorials.py --check
 
 docs: $(DOCS) ## build the site into site/
 	$(VENV)/bin/mkdocs build --strict

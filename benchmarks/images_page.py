@@ -33,9 +33,8 @@ def page(rows: list[Row], n: int, size: float, plain: np.ndarray, minutes: float
     )
     return f"""# What representations cost
 
-```
-python benchmarks/images.py --data FOLDER_OF_CIFAR --output docs/images-performance.md
-```
+**{rows[0].what}: {rows[0].processor} of processor time.** Read this page to see what it costs to
+turn images into numbers.
 
 {n:,} JPEG files of 256 × 256 pixels, quality 90, {size / 1024:.1f} KB on average, made from seeds
 (structure at all scales, some grain). Plain decoding,
@@ -46,6 +45,7 @@ mean_hsv, brightness, contrast, colourfulness, sharpness, size, aspect_ratio and
 
 {table(rows)}
 
+Written by `python benchmarks/images.py --data FOLDER_OF_CIFAR --output docs/images-performance.md`.
 The machine: {os.cpu_count()} processors ({platform.machine()}), Python {platform.python_version()},
 {packages}. The run took {minutes:.0f} minutes. {company(plain)}
 

@@ -62,6 +62,9 @@ by = ["{by}"]
 """
 PAGE = """# What a whole run costs
 
+Read this page to see how long `unskew weigh` takes and how much memory it needs, compared with
+weights in Python.
+
 Written by `python benchmarks/pipeline.py --repeats {repeats} --output
 docs/pipeline-performance.md`; do not edit by hand.
 

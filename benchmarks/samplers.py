@@ -35,8 +35,9 @@ SIZES = (10**4, 10**5, 10**6, 10**7, 2**24, 10**8)
 OURS = ("systematic", "multinomial")
 PAGE = """# What weighted sampling costs
 
-Written by `python benchmarks/samplers.py --output docs/samplers-performance.md`; do not edit by
-hand.
+**`WeightedSampler` was slower than torch's `WeightedRandomSampler` in {slower} of {compared}
+comparisons, first epochs included.** Read this page to see what weighted sampling costs at your
+number of images.
 
 `WeightedSampler` compared with torch's `WeightedRandomSampler`: time for an epoch of as many draws
 as there are images, read one by one as a `DataLoader` reads them, median of {turns} turns (fewer
@@ -44,15 +45,16 @@ for the largest). "First" includes the setup of the sampler, which happens once.
 
 {table}
 
-torch refuses more than 2²⁴ = 16,777,216 images. Ours was slower in {slower} of {compared}
-comparisons, first epochs included. At {largest:,} images the process that ran one sampler after the
-other peaked at {memory:.1f} GB; the weights themselves are {weights:.1f} GB.
+torch refuses more than 2²⁴ = 16,777,216 images. At {largest:,} images the process that ran
+one sampler after the other peaked at {memory:.1f} GB; the weights themselves are {weights:.1f} GB.
 
 Why it is faster: torch looks up every draw by bisection in the partial sums, which for many images
 means a cache miss at almost every step; the systematic draw is one pass over the images in random
 order, and the multinomial one walks through the partial sums with sorted points.
 
-Measured on {date} at commit {commit}: {machine}, Python {python}, NumPy {numpy}, torch {torch}.
+Written by `python benchmarks/samplers.py --output docs/samplers-performance.md`; do not edit by
+hand. Measured on {date} at commit {commit}: {machine}, Python {python}, NumPy {numpy}, torch
+{torch}.
 """
 
 

@@ -353,23 +353,12 @@ def page(
     )
     return f"""# Weights compared with other packages
 
-Written by `python benchmarks/weights.py`; do not edit by hand. Every method gets the same draws, on
-one core. The commands (where a draw was measured twice, the later measurement counts):
-
-{chr(10).join(f"- `{command}`" for command in commands)}
-
-On:
-
-- Machine: {machine_facts()}
-- Python {platform.python_version()}
-{_versions(facts.get("versions", {}))}
-{not_installed}
-- Commit of unskew's rows: {_commits(records)}
-- Date: {datetime.datetime.now(datetime.UTC):%Y-%m-%d}
-
-## Bars
+Read this page to see how far the weights of unskew and of other packages are from the truth on the
+same draws, and what they cost.
 
 {_summary(verdicts)}{_not_run(cells)}
+
+## Bars
 
 | problem | n | draws | unskew | its error | best peer | unskew best | its time \
 | fastest peer of comparable error | bar met |
@@ -430,4 +419,20 @@ moments and is no density ratio.
 Cells: error · time · draws (–: not run).
 
 {problems}
+
+## How it was measured
+
+Written by `python benchmarks/weights.py`; do not edit by hand. Every method gets the same draws, on
+one core. The commands (where a draw was measured twice, the later measurement counts):
+
+{chr(10).join(f"- `{command}`" for command in commands)}
+
+On:
+
+- Machine: {machine_facts()}
+- Python {platform.python_version()}
+{_versions(facts.get("versions", {}))}
+{not_installed}
+- Commit of unskew's rows: {_commits(records)}
+- Date: {datetime.datetime.now(datetime.UTC):%Y-%m-%d}
 """

@@ -156,7 +156,12 @@ def _digits(value: float | None) -> str:
 
 def markdown_text(entries: Sequence[Entry], rows: Sequence[Row], facts: Mapping[str, Any]) -> str:
     """Write a page: origin, accuracy and worst class of every table, and what has no solution."""
-    parts = [f"# The article's tables, learner {facts['learner']}", "", _provenance(facts), ""]
+    purpose = (
+        "Read this page to compare every arm with what the article prints. What rows and columns "
+        "are: docs/article-tables.md."
+    )
+    title = f"# The article's tables, learner {facts['learner']}"
+    parts = [title, "", purpose, "", _provenance(facts), ""]
     for dataset in dict.fromkeys(entry.dataset for entry in entries):
         of_set = [entry for entry in entries if entry.dataset == dataset]
         parts += [f"## {TITLES.get(dataset, dataset)}", "", _reference(of_set), ""]

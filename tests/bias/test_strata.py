@@ -61,7 +61,7 @@ def test_disconnected_sources_are_no_obstacle_and_the_verdict_says_so():
     np.testing.assert_allclose(weights.weight, np.repeat([0.8 / 30, 0.2 / 20], [30, 20]))
     assert weights.overlap.verdict == "ok"
     assert not weights.overlap.connected
-    assert "need not be" in weights.overlap.message
+    assert "they need not" in weights.overlap.message
     notes = " ".join(weights.describe().notes)
     assert "seen by one source only" in notes
     assert "label = cat (a)" in notes

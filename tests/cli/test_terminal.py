@@ -27,7 +27,7 @@ def test_one_source_is_linked_to_nothing(table: Path, capsys: Captured) -> None:
         table.parent / "t.csv", index=False
     )
     assert run_command(["check", str(table)]) == 0
-    assert "linked to one another" not in capsys.readouterr().out
+    assert "sources also overlap" not in capsys.readouterr().out
 
 
 def test_sources_that_disagree_are_two_lines_of_the_verdict(

@@ -187,8 +187,8 @@ def test_with_strata_nothing_is_solved_and_every_normalizer_is_1():
     ("source", "message"),
     [
         (["a"] * 40, "There is one source"),
-        (["a", "b"] * 20, "The sources are linked to one another"),
-        (["a"] * 20 + ["b"] * 20, "(2 separate groups) and need not be"),
+        (["a", "b"] * 20, "The sources also overlap"),
+        (["a"] * 20 + ["b"] * 20, "do not overlap: 2 separate groups"),
     ],
 )
 def test_strata_alone_need_coverage_and_no_links(source, message):

@@ -10,7 +10,13 @@ import pytest
 from run_data import write_picture
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").glob("guides/*.md")),
+    *sorted((ROOT / "docs").glob("reference/*.md")),
+    *sorted((ROOT / "docs").glob("tutorials/*.md")),
+]
 _PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 
@@ -34,7 +40,10 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if _blocks(page)], ids=lambda page: page.name
+    "page",
+    # The tutorials have a test of their own.
+    [page for page in PAGES if _blocks(page) and page.parent.name != "tutorials"],
+    ids=lambda page: page.name,
 )
 def test_the_python_blocks_of_a_page_run_in_order(
     page: Path, photos: Path, monkeypatch: pytest.MonkeyPatch

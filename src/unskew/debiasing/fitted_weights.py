@@ -52,19 +52,18 @@ def strata_message(target: TargetStrata, overlap: Overlap, n_sources: int, *, al
     """Say what the weights of strata rest on; ``alone``: without other factors."""
     by = " × ".join(target.by)
     asked = "stratum of the target" + (" that is not left out" if target.uncovered else "")
-    known = f"with the target's distribution of {by} the normalizers are known, and every {asked}"
     if not alone:
-        return f"Within each stratum its sources are linked to one another; {known} has images."
+        return f"Every {asked} has images, and within each one its sources overlap."
     if n_sources == 1:
-        links = "There is one source, which needs no link"
+        links = "There is one source, which needs no overlap."
     elif overlap.connected:
-        links = "The sources are linked to one another, though they need not be"
+        links = f"(The sources also overlap; with known shares of {by} they would not have to.)"
     else:
         links = (
-            f"The sources are not linked to one another ({len(overlap.components)} separate "
-            "groups) and need not be"
+            f"(The sources do not overlap: {len(overlap.components)} separate groups. With known "
+            f"shares of {by} they need not.)"
         )
-    return f"{links}: {known} has images."
+    return f"Every {asked} has images. {links}"
 
 
 def _judge_links_in_strata(fitted: FittedBias, overlap: Overlap, weight_r: Floats) -> Overlap:

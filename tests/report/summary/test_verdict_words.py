@@ -83,7 +83,8 @@ def test_a_restricted_target_is_not_called_the_target() -> None:
     assert found.verdict.headline.endswith("drawn from the part of the target that has images.")
     assert any(
         each.startswith(
-            "After weighting nothing that is known of the part of the target that has images"
+            "After weighting, the pool matches everything you specified about the part of the "
+            "target that has images"
         )
         for each in found.verdict.sentences
     )

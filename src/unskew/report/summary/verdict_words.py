@@ -388,7 +388,7 @@ def _judge_balance(reasons: _Reasons, balance: Sequence[BalanceRow], aim: str) -
         )
     else:
         reasons.add(
-            f"After weighting nothing that is known of {aim} differs from it by more than "
+            f"After weighting, the pool matches everything you specified about {aim} to within "
             f"{_UNBALANCED} standard deviations.",
             weak=False,
         )
