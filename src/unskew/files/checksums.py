@@ -28,9 +28,12 @@ from unskew.files.reading import check_whole
 LISTING = "files.json"
 UNFINISHED = ".unfinished"
 _FORMAT = 1
-# Where the data are, the cache and the number of jobs are no claims of a run: these lines of its
-# settings may be edited.
-_SETTINGS, _FREE_LINE = "run.toml", re.compile(rb"(folder|cache|jobs) *=")
+# Where the data are, the cache, the number of jobs and the engine are no claims of a run: these
+# lines of its settings may be edited.
+_SETTINGS = "run.toml"
+_FREE_LINE = re.compile(
+    rb"(folder|cache|jobs|name|address|workers|processes|block_rows|retries) *="
+)
 _log = logging.getLogger(__name__)
 
 
