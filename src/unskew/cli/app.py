@@ -37,6 +37,7 @@ from unskew.cli.options import (
     Data,
     Download,
     Jobs,
+    OneEngine,
     OneTarget,
     Overwrite,
     Places,
@@ -183,6 +184,7 @@ def init(
 def check(
     configuration: Configuration,
     target: OneTarget = None,
+    engine: OneEngine = None,
     as_json: AsJson = False,
     as_markdown: AsMarkdown = False,
     quiet: Quiet = False,
@@ -198,7 +200,7 @@ def check(
     from unskew.cli import terminal
     from unskew.runs.inputs import load_config
     from unskew.runs.output import verdict_record
-    from unskew.runs.pipeline import run
+    from unskew.runs.pipeline import check_config
 
     check_one_form(as_json, as_markdown)
     with remarks(quiet):
@@ -208,11 +210,12 @@ def check(
             jobs=jobs,
             forecast=False,
             target=target,
+            engine=engine,
             allow_code=allow_code or (),
         )
         try:
             bar = shows_progress(quiet, as_json or as_markdown)
-            summary, code = run(config, progress=bar).summary, DONE
+            summary, code = check_config(config, progress=bar), DONE
         except (OverlapError, CoverageError) as error:
             summary, code = summary_of_refusal(error), NOT_IDENTIFIABLE
     if as_json:
@@ -241,6 +244,7 @@ def give_weights(
             help="Also show the forecast of `unskew forecast` on the page.",
         ),
     ] = None,
+    engine: OneEngine = None,
     as_json: AsJson = False,
     as_markdown: AsMarkdown = False,
     quiet: Quiet = False,
@@ -270,6 +274,7 @@ def give_weights(
             jobs=jobs,
             forecast=forecast,
             target=target,
+            engine=engine,
             allow_code=allow_code or (),
         )
         try:

@@ -366,7 +366,8 @@ class EngineSection(Section):
         "Such as `tcp://10.0.0.5:8786`; without it, a Dask cluster is started on this machine.",
     )
     workers: int | None = setting(
-        "a whole number above 0", "Threads, or processes, that compute blocks; without it, `jobs`.",
+        "a whole number above 0",
+        "Threads, or processes, that compute blocks; without it, `jobs`.",
         gt=0,
     )
     processes: bool | None = setting(

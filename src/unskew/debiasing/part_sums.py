@@ -152,7 +152,7 @@ class Totals(NamedTuple):
     ----------
     top : the largest log v.
     by_source : (K,) Σ_i v_i over the images of each source.
-    squares : Σ_i v_i².
+    squares : (K,) Σ_i v_i² over them.
     largest : the largest v.
     n_weighed : rows with v > 0.
     top_all, total_all : the same with every source of the fit in the sum, also the sample's.
@@ -160,7 +160,7 @@ class Totals(NamedTuple):
 
     top: float
     by_source: Floats
-    squares: float
+    squares: Floats
     largest: float
     n_weighed: int
     top_all: float
@@ -192,7 +192,7 @@ def _total_rows(weigher: LogLinearWeigher, rows: RowsOfBlock) -> Totals:
     return Totals(
         top,
         add_design(rows.source, part_n, len(weigher.names)),
-        float(part_n @ part_n),
+        add_design(rows.source, part_n**2, len(weigher.names)),
         float(part_n.max()),
         int(np.count_nonzero(design_n)),
         top_all,

@@ -34,6 +34,7 @@ from unskew.debiasing.part_weighers import (
 from unskew.engine.arguments import OpenShare, checked
 from unskew.engine.written_blocks import OutputFile, write_files
 from unskew.errors import ConfigError, DataError
+from unskew.files.fingerprints import fingerprint_file
 from unskew.records import Estimate, Floats, Overlap, Pool, Solution, Weights
 from unskew.records.solution import count_of
 from unskew.weigh.sampling_units import degrees_of_freedom, student_estimate
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
     from unskew.bias.base import Description
     from unskew.debiasing.part_run import PartFit
+    from unskew.weigh.effective_size import Diagnosis
     from unskew.sources.part_pool import PartPool
 
 # A stratum of no more images than this does not show its own spread (`unskew.weigh`).
@@ -122,12 +124,51 @@ class PartWeights(Weights):
     @property
     def ess(self) -> float:
         """Kish's effective number of images, 1/Σ_i π_i², over all images."""
-        return 1.0 / self.fit.squares
+        return 1.0 / float(self.fit.squares.sum())
 
     @cached_property
     def sampled(self) -> Weights:
         """The weights of the subsample, in memory: for tests, bootstrap, sensitivity, pages."""
         return self.fit.sampled()
+
+    @cached_property
+    def diagnosis(self) -> Diagnosis:
+        """ESS, design effect and share of weight per source of all images.
+
+        The tail and the share of the heaviest are the subsample's; groups are not counted.
+        """
+        few, fit, n = self.sampled.diagnosis, self.fit, self.images
+        ess_k = self.source_share**2 / np.maximum(fit.squares, 1e-300)
+        rows = zip(
+            few.by_source, fit.pool.sizes.tolist(), self.source_share.tolist(), ess_k.tolist(),
+            strict=True,
+        )  # fmt: skip
+        by_source = tuple(
+            replace(
+                row,
+                images=size,
+                groups=None,
+                share=size / n,
+                weight_share=share,
+                ess=ess,
+                design_effect=size / ess if ess > 0 else math.inf,
+                ess_groups=None,
+            )
+            for row, size, share, ess in rows
+        )
+        return replace(
+            few,
+            images=n,
+            groups=None,
+            ess=self.ess,
+            design_effect=n / self.ess,
+            ess_groups=None,
+            design_effect_groups=None,
+            largest_weight=fit.largest,
+            largest_sample_weight=n * fit.largest,
+            zero_weights=sum(self.left_out.values()),
+            by_source=by_source,
+        )
 
     def own_engine(self) -> None:
         """End the engine with these weights: nobody else uses it."""
@@ -278,7 +319,7 @@ class PartWeights(Weights):
         """Return how much groups multiply the error of this mean, as the subsample shows it."""
         few = self.sampled
         assert few.estimation is not None
-        value_m = self.fit.sampled_values(column)
+        value_m = self.fit.draw([column]).frame[column].to_numpy(dtype=np.float64)
         rows = replace(few.estimation.rows, unit=None)
         alone = replace(
             few, group=None, group_names=None, unit=None,
@@ -294,7 +335,10 @@ class PartWeights(Weights):
         or not at all, and one that is already complete is left alone: after a run that was stopped,
         this writes only what is missing. Columns: those of `Weights.to_parquet`.
         """
-        folder = Path(path)
+        self.write(Path(path))
+
+    def write(self, folder: Path) -> list[dict[str, Any]]:
+        """Write the parts; return rows, Σ π, bytes and SHA-256 of each."""
         if folder.is_file():
             raise ConfigError(
                 f"{str(folder)!r} is a file; the weights of parts are written into a folder.",
@@ -302,7 +346,7 @@ class PartWeights(Weights):
             )
         fit = self.fit
         state = WriteState(fit.reader, fit.weigher, self.images, _output_schema(fit.pool))
-        write_files(fit.engine, write_part, self.output_files(), state, folder)
+        return write_files(fit.engine, write_part, self.output_files(), state, folder)
 
     def output_files(self) -> list[OutputFile]:
         """List the files that `to_parquet` writes."""
@@ -353,7 +397,8 @@ def write_part(file: OutputFile, state: WriteState, path: Path) -> dict[str, Any
             ]
             writer.write_table(pa.Table.from_arrays(arrays, schema=state.schema))
             total, n = total + float(weight_n.sum()), n + len(block)
-    return {"rows": n, "weight": total}
+    facts = {"bytes": path.stat().st_size, "sha256": fingerprint_file(path)}
+    return {"rows": n, "weight": total, **facts}
 
 
 def _cast(column: Any, arrow_type: Any) -> Any:

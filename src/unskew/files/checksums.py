@@ -15,7 +15,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,16 +37,20 @@ _FREE_LINE = re.compile(
 _log = logging.getLogger(__name__)
 
 
-def publish(staging: Path, target: Path, names: Iterable[str]) -> None:
+def publish(
+    staging: Path, target: Path, names: Iterable[str], folders: Collection[str] = ()
+) -> None:
     """Move all files from ``staging`` into ``target``, delete the others of ``names``, list them.
 
-    The caller holds the lock of ``target``.
+    Those of ``folders`` that are in ``target`` are replaced, or deleted, in the same way; they are
+    not listed. The caller holds the lock of ``target``.
     """
     written = sorted(file.name for file in staging.iterdir())
     for name in written:
-        if (target / name).is_dir():
+        if (target / name).is_dir() and name not in folders:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target / name))
     removed = sorted(name for name in set(names) - set(written) if (target / name).is_file())
+    removed += [name for name in folders if name not in written and (target / name).is_dir()]
     listed = {
         name: digest
         for name, digest in _listed_before(target).items()
@@ -232,9 +236,11 @@ def _write(
 
 def _move(staging: Path, target: Path, removed: Iterable[str]) -> None:
     for file in sorted(staging.iterdir()):
+        if file.is_dir():  # a folder that is full cannot be replaced
+            remove_path(target / file.name)
         file.replace(target / file.name)
     for name in removed:
-        (target / name).unlink(missing_ok=True)
+        remove_path(target / name)
 
 
 def _digest(path: Path) -> str:
