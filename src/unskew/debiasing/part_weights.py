@@ -32,6 +32,7 @@ from unskew.debiasing.part_weighers import (
     Weigher,
 )
 from unskew.engine.arguments import OpenShare, checked
+from unskew.engine.blocks import FileBlock, read_block, read_schema
 from unskew.engine.written_blocks import OutputFile, write_files
 from unskew.errors import ConfigError, DataError
 from unskew.files.fingerprints import fingerprint_file
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
 
     from unskew.bias.base import Description
     from unskew.debiasing.part_run import PartFit
-    from unskew.weigh.effective_size import Diagnosis
     from unskew.sources.part_pool import PartPool
+    from unskew.weigh.effective_size import Diagnosis
 
 # A stratum of no more images than this does not show its own spread (`unskew.weigh`).
 _FEW, _PRIOR = 5, 2
@@ -344,9 +345,14 @@ class PartWeights(Weights):
                 f"{str(folder)!r} is a file; the weights of parts are written into a folder.",
                 path=str(folder),
             )
+        return write_files(
+            self.fit.engine, write_part, self.output_files(), self.write_state(), folder
+        )
+
+    def write_state(self) -> WriteState:
+        """Return what the parts are written from."""
         fit = self.fit
-        state = WriteState(fit.reader, fit.weigher, self.images, _output_schema(fit.pool))
-        return write_files(fit.engine, write_part, self.output_files(), state, folder)
+        return WriteState(fit.reader, fit.weigher, self.images, _output_schema(fit.pool))
 
     def output_files(self) -> list[OutputFile]:
         """List the files that `to_parquet` writes."""
@@ -368,37 +374,38 @@ class WriteState:
 
 def write_part(file: OutputFile, state: WriteState, path: Path) -> dict[str, Any]:
     """Write the weights of one part, a block at a time."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    roles = [name for name in COLUMNS[:-2] if name not in ("source",)]
     total, n = 0.0, 0
     with pq.ParquetWriter(path, state.schema) as writer:
         for block in file.blocks:
-            rows = state.reader.read(block)
-            weight_n = state.weigher.weigh(block, rows)
-            own = state.reader.reader
-            known = [name for name in roles if name in own.columns]
-            columns = {}
-            if known:
-                from unskew.engine.blocks import read_block
-
-                table = read_block(block, [own.columns[name] for name in known])
-                columns = dict(zip(known, table.columns, strict=True))
-            names = pa.array(state.reader.names, pa.string())
-            columns["source"] = names.take(pa.array(rows.source))
-            columns["weight"] = pa.array(weight_n)
-            columns["sample_weight"] = pa.array(weight_n * state.images)
-            arrays = [
-                _cast(columns[field.name], field.type)
-                if field.name in columns
-                else pa.nulls(len(block), field.type)
-                for field in state.schema
-            ]
-            writer.write_table(pa.Table.from_arrays(arrays, schema=state.schema))
-            total, n = total + float(weight_n.sum()), n + len(block)
+            table = weights_of_block(block, state)
+            writer.write_table(table)
+            total, n = total + float(table["weight"].to_numpy().sum()), n + len(block)
     facts = {"bytes": path.stat().st_size, "sha256": fingerprint_file(path)}
     return {"rows": n, "weight": total, **facts}
+
+
+def weights_of_block(block: FileBlock, state: WriteState) -> Any:
+    """Return the rows of weights.parquet for a block, an Arrow table."""
+    import pyarrow as pa
+
+    rows = state.reader.read(block)
+    weight_n = state.weigher.weigh(block, rows)
+    own = state.reader.reader.columns
+    known = [name for name in COLUMNS[:-2] if name != "source" and name in own]
+    table = read_block(block, [own[name] for name in known])
+    columns = dict(zip(known, table.columns, strict=True))
+    columns["source"] = pa.array(state.reader.names, pa.string()).take(pa.array(rows.source))
+    columns["weight"] = pa.array(weight_n)
+    columns["sample_weight"] = pa.array(weight_n * state.images)
+    arrays = [
+        _cast(columns[field.name], field.type)
+        if field.name in columns
+        else pa.nulls(len(block), field.type)
+        for field in state.schema
+    ]
+    return pa.Table.from_arrays(arrays, schema=state.schema)
 
 
 def _cast(column: Any, arrow_type: Any) -> Any:
@@ -408,8 +415,6 @@ def _cast(column: Any, arrow_type: Any) -> Any:
 def _output_schema(pool: PartPool) -> Any:
     """Return the columns of weights.parquet, roles in the types that the parts have."""
     import pyarrow as pa
-
-    from unskew.engine.blocks import read_schema
 
     own = read_schema(pool.parts[0].path)
     fields = []

@@ -57,9 +57,10 @@ def written_together(
     """Yield a temporary folder whose files move into ``folder`` if the block succeeds.
 
     Those of ``names``, and of ``folders``, that were not written are deleted from ``folder``, so
-    that files of two runs are never mixed. Other files stay as they are. If the block fails, nothing changes. Checksums of
-    all files written in this way are in ``files.json`` (`unskew.files.checksums`). While another
-    process writes into the folder, a `LockedError` is raised.
+    that files of two runs are never mixed. Other files stay as they are. If the block fails,
+    nothing changes. Checksums of all files written in this way are in ``files.json``
+    (`unskew.files.checksums`). While another process writes into the folder, a `LockedError` is
+    raised.
     """
     target = Path(folder)
     temporary = target / f"{UNFINISHED}-{name_owner()}"

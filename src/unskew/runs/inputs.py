@@ -48,6 +48,7 @@ class Inputs:
     target : None where the bias model needs none; of several, the main one.
     bias : not fitted.
     targets : several targets by name, the main one first; empty where there is only one.
+    whole : the parts of which ``pool`` is a subsample; None: it is the whole pool.
     """
 
     config: RunConfig = field(repr=False)
@@ -55,6 +56,7 @@ class Inputs:
     target: Target | None
     bias: Bias
     targets: Mapping[str, Target] = field(default_factory=dict)
+    whole: PartPool | None = None
 
 
 def load_config(
@@ -167,9 +169,9 @@ def read_inputs(
 
     ``beyond``: what to do with parts of more images than the subsample has.
     """
-    pool = read_pool(config)
+    pool, whole = read_pool(config), None
     if isinstance(pool, PartPool):
-        pool = settle_parts(config, pool, beyond)
+        whole, pool = pool, settle_parts(config, pool, beyond)
         pool = pool if beyond == "parts" else _checked_pool(config, pool)
     in_parts = isinstance(pool, PartPool)
     if pool.images is None and config.represent.features:
@@ -201,7 +203,8 @@ def read_inputs(
     main = next(iter(targets.values()), None)
     if config.bias["family"] == AUTO:
         config = _with_chosen_bias(config, pools[0], main)
-    return Inputs(config, pools[0], main, config.read_bias(), named)
+    whole = None if in_parts else whole
+    return Inputs(config, pools[0], main, config.read_bias(), named, whole)
 
 
 def target_sections(config: RunConfig) -> dict[str, TargetSection]:
@@ -305,7 +308,7 @@ def _represented(config: RunConfig, pools: Sequence[Pool], progress: bool | None
 def describe_origin(inputs: Inputs, command: str | None) -> dict[str, Any]:
     """Collect what is needed to compute the same results again."""
     config = inputs.config
-    pool = inputs.pool
+    pool = inputs.pool if inputs.whole is None else inputs.whole
     of_parts = isinstance(pool, PartPool)
     fingerprints: dict[str, Any] = {
         "pool": fingerprint_parts(pool) if of_parts else fingerprint_pool(pool)

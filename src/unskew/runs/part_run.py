@@ -60,7 +60,9 @@ def run_parts(inputs: Inputs, out: Path | None, command: str | None) -> Run:
     try:
         weights = weigh_parts(inputs)
     except (OverlapError, CoverageError) as error:
-        summary = summarize_refusal(_sampled(inputs).pool, error, target=inputs.target, **heading)
+        summary = summarize_refusal(
+            sample_inputs(inputs).pool, error, target=inputs.target, **heading
+        )
         error.summary = with_placeholder(inputs, summary)
         if out is not None:
             write_refusal(inputs, error.summary, out)
@@ -106,7 +108,7 @@ def check_parts(inputs: Inputs) -> Summary:
 
     pool, size = cast(PartPool, inputs.pool), subsample_size(inputs.config)
     check_streamed(pool, inputs.bias, inputs.target, size)
-    few = _sampled(inputs)
+    few = sample_inputs(inputs)
     sentence = f"{_SAMPLED.format(len(few.pool), len(pool))}, as is all else here."
     try:
         return _with_sentence(weigh_inputs(few).summary, sentence)
@@ -116,10 +118,11 @@ def check_parts(inputs: Inputs) -> Summary:
         raise
 
 
-def _sampled(inputs: Inputs) -> Inputs:
+def sample_inputs(inputs: Inputs) -> Inputs:
+    """Return the inputs with the subsample in memory in place of the parts."""
     pool = cast(PartPool, inputs.pool)
-    size = subsample_size(inputs.config)
-    return replace(inputs, pool=sample_parts(pool, size, inputs.target))
+    sample = sample_parts(pool, subsample_size(inputs.config), inputs.target)
+    return replace(inputs, pool=sample, whole=pool)
 
 
 def _with_totals(few: Weights, weights: PartWeights) -> Weights:
