@@ -59,7 +59,7 @@ def debias_parts(
     try:
         by, bins = strata_columns(bias, target)
         pool.require(by)
-        columns = _columns_read(pool, bias, by)
+        columns = columns_read(pool, bias, by)
         run = PartRun(pool, bias, target, opened, settings, subsample, columns, by, bins, again)
         weights = _weigh(run)
     except BaseException:
@@ -93,7 +93,7 @@ def strata_columns(
     return tuple(target.by), {name: tuple(edges) for name, edges in target.bins.items()}
 
 
-def _columns_read(pool: PartPool, bias: Bias, by: Sequence[str]) -> tuple[str, ...]:
+def columns_read(pool: PartPool, bias: Bias, by: Sequence[str]) -> tuple[str, ...]:
     """Return the columns that the model may read; all where it calls functions of a table."""
     import pandas as pd
 

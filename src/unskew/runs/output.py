@@ -105,6 +105,20 @@ def is_in_parts(out: Path) -> bool:
     return (out / PARTS_FILE).is_file()
 
 
+def check_in_one_file(out: Path) -> None:
+    """Refuse the output folder of a run whose weights are in parts."""
+    if is_in_parts(out):
+        raise ConfigError(
+            f"the weights in {str(out)!r} are in parts, one for each part of the pool "
+            f"({PARTS_FOLDER}/), and this reads all of them at once. `unskew verify`, `unskew "
+            "export --to csv`, jsonl and class-weights read them part by part. If they fit into "
+            "memory, weigh again with [engine] subsample of at least the number of images; else "
+            "read the parts you need, or weigh a subsample: pool.sample(n) in Python.",
+            path=str(out / PARTS_FILE),
+            key="engine.subsample",
+        )
+
+
 def file_of(file: str, target: str | None = None) -> str:
     """Return the name of a file of one target; None: of the main one, or the only one.
 
@@ -135,6 +149,8 @@ def read_target_names(out: Path) -> list[str]:
 
 def find_target_file(out: Path, file: str, target: str | None) -> Path:
     """Return the path of a file of one target of a run; None: of the main one, or the only one."""
+    if file == WEIGHTS:
+        check_in_one_file(out)
     names = read_target_names(out)
     if target is None or names[:1] == [target]:
         return out / file

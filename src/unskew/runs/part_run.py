@@ -11,14 +11,16 @@ import numpy as np
 from unskew.debiasing.part_weights import PartWeights
 from unskew.debiasing.pool_weights import ALL, SplitWeights, debias
 from unskew.diagnosis.pool_diagnostics import diagnose
-from unskew.errors import ConfigError, CoverageError, DataError, OverlapError
+from unskew.errors import CoverageError, DataError, OverlapError
 from unskew.files.plain_json import write_json
 from unskew.records import Floats, Weights
 from unskew.report.summary.record import StratumRow, Summary
 from unskew.report.summary.refusal import summarize_refusal
 from unskew.report.summary.summarize import summarize_run
+from unskew.runs.forecast import add_forecast, join_forecast
 from unskew.runs.inputs import Inputs
 from unskew.runs.output import (
+    FORECAST,
     PARTS_FILE,
     PARTS_FOLDER,
     SOLUTION,
@@ -45,17 +47,10 @@ class PartSplits(SplitWeights):
         return self.weights.weight  # refused, with what to use
 
 
-def run_parts(inputs: Inputs, out: Path | None, command: str | None) -> Run:
+def run_parts(inputs: Inputs, out: Path | None, command: str | None, progress: bool | None) -> Run:
     """Weigh block by block, and write; nothing is written where ``out`` is None."""
     if out is not None:
         _check_folder(out)
-    if inputs.config.report.forecast:
-        raise ConfigError(
-            "a forecast is made with the images in memory: `unskew forecast` makes one from the "
-            "subsample, and adds it to the page of the run. Set report.forecast = false "
-            "(--no-forecast), or [engine] subsample to at least the number of images.",
-            key="report.forecast",
-        )
     heading = make_heading(inputs, command)
     try:
         weights = weigh_parts(inputs)
@@ -85,7 +80,17 @@ def run_parts(inputs: Inputs, out: Path | None, command: str | None) -> Run:
     summary = _with_sentence(with_placeholder(inputs, summary), sentence)
     splits = PartSplits(weights, ALL, (), np.empty(0, dtype=object))
     run = Run(inputs, splits, diagnostics, summary)
+    if report.forecast:
+        run = forecast_parts(run, progress=progress)
+    elif out is not None and (out / FORECAST).exists():
+        run = join_forecast(run, out)
     return run if out is None else replace(run, files=tuple(write_parts(run, out)))
+
+
+def forecast_parts(run: Run, *asked: Any, progress: bool | None = None) -> Run:
+    """Add a forecast to a run over parts, from the subsample."""
+    made = add_forecast(replace(run, inputs=sample_inputs(run.inputs)), *asked, progress=progress)
+    return replace(made, inputs=run.inputs)
 
 
 def weigh_parts(inputs: Inputs) -> PartWeights:
@@ -169,6 +174,8 @@ def write_parts(run: Run, out: Path) -> list[str]:
         write_json(folder / PARTS_FILE, listing)
         record = solution_record(weights.sampled, run.inputs.bias, weights)
         write_json(folder / SOLUTION, record)
+        if run.forecast is not None:
+            write_json(folder / FORECAST, run.forecast)
         written = write_page_of(run, folder, out)
         _remove_others(staged, [part["name"] for part in listing["parts"]])
         staged.replace(folder / PARTS_FOLDER)

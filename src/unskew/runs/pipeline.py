@@ -271,7 +271,7 @@ def _run_locked(
     if isinstance(inputs.pool, PartPool):
         from unskew.runs.part_run import run_parts
 
-        return run_parts(inputs, folder, command)
+        return run_parts(inputs, folder, command, progress)
     try:
         result = weigh_inputs(inputs, command=command)
     except (OverlapError, CoverageError) as error:

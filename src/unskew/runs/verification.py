@@ -55,7 +55,7 @@ from unskew.runs.output import (
     has_memberships,
     solution_record,
 )
-from unskew.runs.part_run import sample_inputs
+from unskew.runs.part_run import forecast_parts
 from unskew.runs.part_verification import changed_parts, check_parts
 from unskew.runs.pipeline import Run
 from unskew.runs.pipeline import run as run_again
@@ -193,13 +193,9 @@ def _computed_again(
         return None, error.summary
     if isinstance(shown, Mapping):
         arms = [str(arm) for arm in shown.get("asked", ())]
-        of_parts = isinstance(inputs.pool, PartPool)
-        with_images = replace(run, inputs=sample_inputs(inputs)) if of_parts else run
-        forecast = add_forecast(
-            *(with_images, arms, shown.get("learner_reference"), shown.get("asked_way")),
-            progress=progress,
-        )
-        run = replace(forecast, inputs=inputs)
+        add = forecast_parts if isinstance(inputs.pool, PartPool) else add_forecast
+        asked = arms, shown.get("learner_reference"), shown.get("asked_way")
+        run = add(run, *asked, progress=progress)
     return run, run.summary
 
 
@@ -213,7 +209,6 @@ def _check_one_run(folder: Path) -> Iterator[Check]:
 
 
 def _check_settings(report: Mapping[str, Any], config: RunConfig) -> Check:
-
     now = _plain(plain_value(shown_settings(config)))
     claimed, computed = (
         effective_settings(settings) for settings in (_provenance(report, "settings"), now)
