@@ -305,8 +305,8 @@ def _label_weights(split: str, sums: Sequence[pd.DataFrame]) -> dict[str, float]
     """Return {label: sample weight} of one split; refuse images of one label that differ."""
     import pandas as pd
 
-    by_label = pd.concat(sums).groupby(level=0)
-    by_label = by_label.agg({"min": "min", "max": "max", "sum": "sum", "size": "sum"})
+    how = {"min": "min", "max": "max", "sum": "sum", "size": "sum"}
+    by_label: pd.DataFrame = pd.concat(sums).groupby(level=0).agg(how)
     by_label["spread"] = by_label["max"] - by_label["min"]
     uneven = by_label[by_label["spread"] > _SAME * by_label["max"]].sort_values(
         "spread", ascending=False

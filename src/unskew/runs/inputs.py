@@ -309,9 +309,8 @@ def describe_origin(inputs: Inputs, command: str | None) -> dict[str, Any]:
     """Collect what is needed to compute the same results again."""
     config = inputs.config
     pool = inputs.pool if inputs.whole is None else inputs.whole
-    of_parts = isinstance(pool, PartPool)
     fingerprints: dict[str, Any] = {
-        "pool": fingerprint_parts(pool) if of_parts else fingerprint_pool(pool)
+        "pool": fingerprint_parts(pool) if isinstance(pool, PartPool) else fingerprint_pool(pool)
     }
     targets = inputs.targets or ({} if inputs.target is None else {"": inputs.target})
     for name, target in targets.items():

@@ -13,6 +13,7 @@ from unskew.config.run_config import RunConfig
 from unskew.engine.block_engines import Engine, EngineSettings, open_engine
 from unskew.errors import ConfigError
 from unskew.records import Pool, Target
+from unskew.represent.workers import count_jobs
 from unskew.sources.part_pool import PartPool
 
 SUBSAMPLE = 1_000_000
@@ -29,12 +30,14 @@ def read_part_pool(config: RunConfig) -> Pool:
     from unskew.sources.parquet_parts import read_parts
 
     sources, engine = config.sources, _open_engine(config)
-    roles = {"source": sources.source, "id": sources.id, "design_weight": sources.design_weight}
-    roles |= {"label": sources.label, "group": sources.group, "split": sources.split}
-    given = {role: column for role, column in roles.items() if isinstance(column, str)}
-    options: dict[str, Any] = {"block_rows": config.engine.block_rows, "engine": engine}
+    roles = ("source", "id", "design_weight", "label", "group", "split")
+    written = {role: getattr(sources, role) for role in roles}
+    options: dict[str, Any] = {
+        role: column for role, column in written.items() if isinstance(column, str)
+    }
+    options |= {"block_rows": config.engine.block_rows, "engine": engine}
     try:
-        pool = read_parts(sources.parquet, base=config.folder, **given, **options)
+        pool = read_parts(sources.parquet, base=config.folder, **options)
         if len(pool) <= subsample_size(config):
             whole = pool.sample(len(pool))
             engine.close()
@@ -59,8 +62,8 @@ def _open_engine(config: RunConfig) -> Engine:
             "and is no such cache yet. If you want them there, create it, empty.",
             config.place(own.cache),
         )
-    written = {
-        "workers": own.workers or own.jobs,
+    written: dict[str, Any] = {
+        "workers": count_jobs(jobs) if (jobs := own.workers or own.jobs) else None,
         "processes": own.processes,
         "address": own.address,
         "cache": None if config.block_cache is None else str(config.block_cache),
