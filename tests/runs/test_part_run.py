@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 
 import unskew
-from parted_pools import read_parts
 from part_runs import KNOWN, STRATA, TILT, save, write_pool
+from parted_pools import read_parts
 from raising import refused
 from unskew import ConfigError, DataError
 from unskew.cli.app import run_command

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import unskew
-from parted_pools import read_parts
 from part_runs import KNOWN, save, write_pool
+from parted_pools import read_parts
 from unskew.cli.app import run_command
 
 

@@ -363,8 +363,8 @@ class EngineSection(Section):
     )
     address: Text | None = setting(
         "the address of a Dask scheduler",
-        "Such as `tcp://10.0.0.5:8786`, allowed by `--allow-code tcp://10.0.0.5:8786`; without it, a "
-        "Dask cluster is started on this machine.",
+        "Such as `tcp://10.0.0.5:8786`, allowed by `--allow-code tcp://10.0.0.5:8786`; without it, "
+        "a Dask cluster is started on this machine.",
     )
     workers: int | None = setting(
         "a whole number above 0",

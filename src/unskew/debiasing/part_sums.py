@@ -348,3 +348,19 @@ def strata_block(block: FileBlock, state: PassState) -> Floats:
     )
     size = weigher.weight_c.size
     return np.column_stack([np.bincount(stratum_n, weights=each, minlength=size) for each in sums])
+
+
+def solve_information(problem: StreamedProblem, gradient_kw: Floats) -> tuple[Floats, float]:
+    """Solve I a = ∂μ̂/∂η for (K, W) a, I the information of (u, θ); also aᵀ ∂μ̂/∂η."""
+    assert problem.last is not None
+    assert problem.last.hessian is not None
+    size = gradient_kw.size
+    information = problem.last.hessian[0].reshape(size, size).copy()
+    ridge_kw = np.zeros_like(gradient_kw)
+    ridge_kw[:, 1:] = problem.ridge
+    information[np.diag_indices(size)] += ridge_kw.ravel()
+    free = problem.free
+    slope = np.zeros(size)
+    inverse = np.linalg.pinv(information[np.ix_(free, free)], rcond=1e-13, hermitian=True)
+    slope[free] = inverse @ gradient_kw.ravel()[free]
+    return slope.reshape(gradient_kw.shape), float(slope @ gradient_kw.ravel())

@@ -16,12 +16,12 @@ import numpy as np
 
 from unskew.debiasing.part_sums import (
     PassState,
-    StreamedProblem,
     column_block,
     influence_block,
     influence_of_sample,
     mean_block,
     pull_block,
+    solve_information,
     strata_block,
 )
 from unskew.debiasing.part_weighers import (
@@ -436,19 +436,3 @@ def part_names(pool: PartPool) -> list[str]:
         return [paths[0].rsplit("/", 1)[-1]]
     common = os.path.commonpath(paths)
     return [os.path.relpath(path, common) for path in paths]
-
-
-def solve_information(problem: StreamedProblem, gradient_kw: Floats) -> tuple[Floats, float]:
-    """Solve I a = ∂μ̂/∂η for (K, W) a, I the information of (u, θ); also aᵀ ∂μ̂/∂η."""
-    assert problem.last is not None
-    assert problem.last.hessian is not None
-    size = gradient_kw.size
-    information = problem.last.hessian[0].reshape(size, size).copy()
-    ridge_kw = np.zeros_like(gradient_kw)
-    ridge_kw[:, 1:] = problem.ridge
-    information[np.diag_indices(size)] += ridge_kw.ravel()
-    free = problem.free
-    slope = np.zeros(size)
-    inverse = np.linalg.pinv(information[np.ix_(free, free)], rcond=1e-13, hermitian=True)
-    slope[free] = inverse @ gradient_kw.ravel()[free]
-    return slope.reshape(gradient_kw.shape), float(slope @ gradient_kw.ravel())

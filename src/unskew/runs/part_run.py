@@ -107,7 +107,7 @@ def weigh_parts(inputs: Inputs) -> PartWeights:
     return cast(PartWeights, weights)
 
 
-def check_parts(inputs: Inputs) -> Summary:
+def check_subsample(inputs: Inputs) -> Summary:
     """Judge the subsample alone, as if it were the pool."""
     from unskew.debiasing.part_debias import check_streamed
 

@@ -84,18 +84,18 @@ def check_parts(run: Run, folder: Path) -> Iterator[Check]:
     )
     sha256 = {part["name"]: part["sha256"] for part in listing}
     state = _State(weights.write_state(), str((folder / PARTS_FOLDER).absolute()), sha256)
-    found = weights.fit.engine.map_blocks(check_part, files, state)
-    wrong = [f"{file.name} {one.problem}" for file, one in zip(files, found, strict=True)
+    sums_p = weights.fit.engine.map_blocks(check_part, files, state)
+    wrong = [f"{file.name} {one.problem}" for file, one in zip(files, sums_p, strict=True)
              if one.problem]  # fmt: skip
-    worst = max((one.worst for one in found), default=0.0)
+    worst = max((one.worst for one in sums_p), default=0.0)
     claim = f"{PARTS_FOLDER}/ contains the weights that follow from the inputs"
     words = first_few(wrong) if wrong else f"the same in {len(files)} parts"
     yield Check(claim, words, not wrong, worst, tuple(wrong))
-    yield from _check_totals(run, weights, found, folder / SOLUTION)
+    yield from _check_totals(run, weights, sums_p, folder / SOLUTION)
 
 
 def _check_totals(
-    run: Run, weights: PartWeights, found: list[_Sums], path: Path
+    run: Run, weights: PartWeights, sums_p: list[_Sums], path: Path
 ) -> Iterator[Check]:
     claim, sums_claim = (
         f"{path.name} contains the solved equations",
@@ -107,8 +107,8 @@ def _check_totals(
     except (DataError, KeyError, TypeError, ValueError) as error:
         yield Check(claim, f"cannot be checked: {error}", False)
         return
-    squares = math.fsum(one.square for one in found)
-    again = {"sum": math.fsum(one.weight for one in found), "ess": 1 / max(squares, 1e-300)}
+    squares = math.fsum(one.square for one in sums_p)
+    again = {"sum": math.fsum(one.weight for one in sums_p), "ess": 1 / max(squares, 1e-300)}
     yield compare_values(sums_claim, {"sum": 1.0, "ess": ess}, again, relative=_SUMS)
     solution = solution_record(weights.sampled, run.inputs.bias, weights)
     solution = json.loads(json.dumps(json_value(solution), allow_nan=False))

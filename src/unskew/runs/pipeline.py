@@ -252,9 +252,9 @@ def check_config(config: RunConfig, *, progress: bool | None = None) -> Summary:
     """
     inputs = read_inputs(config, progress=progress, beyond="parts")
     if isinstance(inputs.pool, PartPool):
-        from unskew.runs.part_run import check_parts
+        from unskew.runs.part_run import check_subsample
 
-        return check_parts(inputs)
+        return check_subsample(inputs)
     return weigh_inputs(inputs).summary
 
 
