@@ -149,6 +149,27 @@ def kill_run(folder: Path, every: int = 1) -> Iterator[dict[str, Any]]:
     )
 
 
+def kill_parts(folder: Path, every: int = 1) -> Iterator[dict[str, Any]]:
+    """Write the results of a run over Parquet parts over those of another one."""
+    import unskew
+    from part_runs import STRATA, save, write_pool
+    from unskew.files.checksums import check_files
+
+    new = write_pool(folder, 300)
+    engine = "[engine]\nsubsample = 200\nworkers = 1\n"
+    old = save(
+        folder, "old.toml", STRATA.replace("0.7", "0.6").replace("0.3", "0.4"), engine=engine
+    )
+    save(folder, "run.toml", engine=engine)
+    yield from _outcomes(
+        folder,
+        lambda out: unskew.run(old, out, overwrite=True),
+        lambda out: unskew.run(new, out, overwrite=True),
+        lambda out: check_files(out, ["weights.json", "report.json"]),
+        every,
+    )
+
+
 # Whole commands, in a folder that holds the results of two runs; what they write is below it.
 COMMANDS = {
     "weigh": "weigh run.toml -o out --overwrite",
@@ -256,6 +277,10 @@ def _differing(one: dict[str, str], other: dict[str, str]) -> list[str]:
     return [name for name in sorted({*one, *other}) if one.get(name) != other.get(name)]
 
 
+def _visible(files: dict[str, str]) -> dict[str, str]:
+    return {name: each for name, each in files.items() if "/." not in f"/{name}"}
+
+
 def _outcomes(
     folder: Path,
     prepare: Callable[[Path], Any],
@@ -276,11 +301,11 @@ def _outcomes(
         if not _killed(lambda: write(out), out, step):
             break
         check(out)
-        seen = {name: each for name, each in contents(out).items() if "/." not in f"/{name}"}
+        seen = _visible(contents(out))
         write(out)
         yield {
             "step": step,
-            "of": next((name for name, files in whose.items() if files == seen), "both"),
+            "of": next((name for name, its in whose.items() if _visible(its) == seen), "both"),
             "again": contents(out) == whose["new"],
         }
         for path in sorted(out.rglob("*"), reverse=True):
@@ -296,6 +321,7 @@ if __name__ == "__main__":
         "exchange": lambda: kill_folder(place, exchange=True),
         "folder": lambda: kill_folder(place, exchange=False),
         "run": lambda: kill_run(place, int(sys.argv[3])),
+        "parts": lambda: kill_parts(place, int(sys.argv[3])),
         "commands": lambda: disturb_commands(place, sys.argv[4].split(","), int(sys.argv[3])),
     }
     sys.stdout.write(json.dumps(list(kinds[kind]())))

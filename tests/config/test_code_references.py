@@ -25,6 +25,7 @@ SETTINGS: list[tuple[dict[str, Any], tuple[Any, ...]]] = [
         ("bias", "factors", 1, "classifier"),
     ),
     ({"learn": {"model": "evil:f"}}, ("learn", "model")),
+    ({"engine": {"address": "evil"}}, ("engine", "address")),
 ]
 
 

@@ -534,7 +534,7 @@ def test_a_mistake_is_shown_with_its_line_and_key(folder, name):
 def test_missing_sections_are_named_together(folder):
     error = problems_in(folder, "# nothing\n")
     assert [each["key"] for each in error.problems] == ["sources", "bias"]
-    assert "folders, manifest, arrays, cifar, huggingface" in str(error)
+    assert "folders, manifest, arrays, cifar, huggingface, parquet" in str(error)
 
 
 def test_all_problems_are_shown_at_once_from_top_to_bottom(folder):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from parted_pools import write_parts
+from raising import refused
 from unskew import Pool
 from unskew.engine.block_engines import EngineSettings, open_engine, opened_engine
 from unskew.engine.blocks import read_block
@@ -137,3 +138,34 @@ def test_threads_leave_the_filters_of_warnings_alone(tmp_path: Path) -> None:
             blocks = Pool.from_parquet(tmp_path, engine=opened, block_rows=300).blocks
             opened.map_blocks(read_block, blocks, ["id", "y"])
     assert warnings.filters == before
+
+
+def test_no_stage_knows_which_engine_runs() -> None:
+    """An engine's name is a value of a key outside of `unskew.engine`, and never compared."""
+    import ast
+    from typing import get_args
+
+    import unskew
+    from unskew.config.sections import EngineSection
+    from unskew.engine.block_engines import ENGINES
+
+    key = EngineSection.model_fields["name"].annotation
+    assert get_args(get_args(key)[0]) == ENGINES
+    room = Path(unskew.__file__).parent
+    compared = [
+        f"{path.relative_to(room)}:{node.lineno}"
+        for path in room.rglob("*.py")
+        if path.parent.name != "engine"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Compare | ast.MatchValue)
+        for value in ast.walk(node)
+        if isinstance(value, ast.Constant) and value.value == ENGINES[1]
+    ]
+    assert not compared
+
+
+def test_a_setting_that_the_engine_does_not_read_is_refused() -> None:
+    with refused(ConfigError, option="address"):
+        open_engine("local", EngineSettings(address="tcp://127.0.0.1:1"))
+    with refused(ConfigError, option="processes"):
+        open_engine("dask", EngineSettings(processes=True))

@@ -85,7 +85,7 @@ def advise_run(
         config = load_config(
             configuration, seed=seed, jobs=jobs, target=target, allow_code=allow_code or ()
         )
-        inputs = read_inputs(config, progress=shows_progress(quiet, as_json))
+        inputs = read_inputs(config, progress=shows_progress(quiet, as_json), beyond="sample")
         advice = advise_inputs(
             inputs,
             stderr=stderr,

@@ -6,7 +6,7 @@ import io
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -37,6 +37,7 @@ from unskew.cli.options import (
     Data,
     Download,
     Jobs,
+    OneEngine,
     OneTarget,
     Overwrite,
     Places,
@@ -52,6 +53,9 @@ from unskew.cli.options import (
 from unskew.cli.stop_signal import STOPPED
 from unskew.cli.train import train_network
 from unskew.errors import CoverageError, OverlapError
+
+if TYPE_CHECKING:
+    from unskew.runs.part_plan import Plan
 
 app = typer.Typer(
     name="unskew",
@@ -184,6 +188,7 @@ def init(
 def check(
     configuration: Configuration,
     target: OneTarget = None,
+    engine: OneEngine = None,
     as_json: AsJson = False,
     as_markdown: AsMarkdown = False,
     quiet: Quiet = False,
@@ -199,7 +204,7 @@ def check(
     from unskew.cli import terminal
     from unskew.runs.inputs import load_config
     from unskew.runs.output import verdict_record
-    from unskew.runs.pipeline import run
+    from unskew.runs.pipeline import check_config
 
     check_one_form(as_json, as_markdown)
     with remarks(quiet):
@@ -209,11 +214,12 @@ def check(
             jobs=jobs,
             forecast=False,
             target=target,
+            engine=engine,
             allow_code=allow_code or (),
         )
         try:
             bar = shows_progress(quiet, as_json or as_markdown)
-            summary, code = run(config, progress=bar).summary, DONE
+            summary, code = check_config(config, progress=bar), DONE
         except (OverlapError, CoverageError) as error:
             summary, code = summary_of_refusal(error), NOT_IDENTIFIABLE
     if as_json:
@@ -242,6 +248,14 @@ def give_weights(
             help="Also show the forecast of `unskew forecast` on the page.",
         ),
     ] = None,
+    engine: OneEngine = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Of sources.parquet: print blocks, bytes, passes and memory, and do nothing.",
+        ),
+    ] = False,
     as_json: AsJson = False,
     as_markdown: AsMarkdown = False,
     quiet: Quiet = False,
@@ -260,6 +274,7 @@ def give_weights(
     from unskew.cli import terminal
     from unskew.runs.inputs import load_config
     from unskew.runs.output import files_of_refusal, verdict_record
+    from unskew.runs.part_plan import plan_run
     from unskew.runs.pipeline import run
 
     check_one_form(as_json, as_markdown)
@@ -271,8 +286,11 @@ def give_weights(
             jobs=jobs,
             forecast=forecast,
             target=target,
+            engine=engine,
             allow_code=allow_code or (),
         )
+        if dry_run:
+            return _print_plan(plan_run(config), as_json)
         try:
             done = run(config, output, overwrite=overwrite, command=written_command(), progress=bar)
             summary, written, code = done.summary, list(done.files), DONE
@@ -286,6 +304,16 @@ def give_weights(
     elif not quiet:
         terminal.print_run(terminal.open_console(), summary, output, written)
     return code
+
+
+def _print_plan(plan: Plan, as_json: bool) -> int:
+    from unskew.cli import terminal
+
+    if as_json:
+        print_json(asdict(plan))
+    else:
+        terminal.print_lines(terminal.open_console(), plan.lines())
+    return DONE
 
 
 app.command("advise")(advise_run)

@@ -88,7 +88,7 @@ def predict_gain(
         if learner is not None:
             permit_code(learner, allow_code or (), [config.folder], typed=True)
         bar = shows_progress(quiet, as_json or as_markdown)
-        inputs = read_inputs(config, progress=bar)
+        inputs = read_inputs(config, progress=bar, beyond="sample")
         named = [name.strip() for name in arms.split(",") if name.strip()]
         forecast, record = forecast_record(
             inputs,
@@ -144,7 +144,7 @@ def rehearse_sources(
             target=target,
             allow_code=allow_code or (),
         )
-        inputs = read_inputs(config, progress=shows_progress(quiet, as_json))
+        inputs = read_inputs(config, progress=shows_progress(quiet, as_json), beyond="sample")
         rehearsal = rehearse_inputs(inputs, progress=shows_progress(quiet, as_json))
         if output is not None:
             with written_together(output, ()) as folder:

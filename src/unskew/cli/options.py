@@ -74,6 +74,15 @@ OneTarget = Annotated[
         "and evaluate, else the first.",
     ),
 ]
+OneEngine = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="NAME",
+        show_default=False,
+        help="Of sources.parquet: who computes blocks, local or dask; overrides \\[engine] name.",
+    ),
+]
 Replicates = Annotated[
     int, typer.Option("--replicates", min=0, help="Bootstrap replicates behind the intervals.")
 ]

@@ -11,8 +11,8 @@ from unskew.config.toml_text import KeyPath
 from unskew.errors import ConfigError
 from unskew.files.user_code import names_function, not_allowed, permit_code
 
-# The sections whose texts may name code.
-CODE_SECTIONS = ("represent", "bias", "learn")
+# The sections whose texts may name code, or that of another machine.
+CODE_SECTIONS = ("represent", "bias", "learn", "engine")
 
 
 def code_problems(
@@ -23,9 +23,9 @@ def code_problems(
 ) -> list[Problem]:
     """List code that a file names and the user did not allow.
 
-    That is: modules that `permit_code` refuses; files of networks, which are programs, too; and
+    That is: modules that `permit_code` refuses; files of networks, which are programs, too;
     functions and loggers that are called with settings of the file, because they may write wherever
-    their arguments say.
+    their arguments say; and the scheduler of a cluster, whose answers are objects that run code.
     """
     places, problems = list(folders), []
     for name in sections:
@@ -36,6 +36,10 @@ def code_problems(
                 problems.append(Problem(path, str(error)))
     if "represent" in sections:
         problems += _feature_problems(settings.get("represent"), allow_code, problems)
+    engine = settings.get("engine") if "engine" in sections else None
+    address = engine.get("address") if isinstance(engine, Mapping) else None
+    if isinstance(address, str) and address not in allow_code:
+        problems.append(Problem(("engine", "address"), str(not_allowed(address, address))))
     learn = settings.get("learn") if "learn" in sections else None
     if isinstance(learn, Mapping) and learn.get("logger_options"):
         problems += _logger_problems(str(learn.get("logger") or "tensorboard"), allow_code)

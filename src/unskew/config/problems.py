@@ -30,10 +30,13 @@ _KINDS = {
     "arrays": _FILE,
     "cifar": None,
     "huggingface": None,
+    "parquet": None,
 }
 
 # What may be an address: s3://bucket/table.csv.
-_AT_ADDRESSES: tuple[KeyPath, ...] = (("sources", "manifest"), ("sources", "root"))
+_AT_ADDRESSES: tuple[KeyPath, ...] = (
+    *(("sources", "manifest"), ("sources", "parquet"), ("sources", "root")),
+)
 # Files of networks, as `unskew.represent.embedding_models` reads them.
 _NETWORKS = (".onnx", ".pt", ".pth", ".ts", ".torchscript")
 # (key, path as written, what must be there).
@@ -105,9 +108,10 @@ def _inputs(settings: Mapping[str, Any]) -> Iterator[_Named]:
 
 
 def _cache(settings: Mapping[str, Any]) -> Iterator[_Named]:
-    path = _table(settings, "represent").get("cache")
-    if isinstance(path, str) and path:
-        yield ("represent", "cache"), path, "a folder, which need not exist yet"
+    for section in ("represent", "engine"):
+        path = _table(settings, section).get("cache")
+        if isinstance(path, str) and path:
+            yield (section, "cache"), path, "a folder, which need not exist yet"
 
 
 def _table(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -36,8 +36,14 @@ from unskew.config.problems import (
     syntax_error,
     unknown_key,
 )
-from unskew.config.section_reading import make_target, read_section, read_target_tables
+from unskew.config.section_reading import (
+    engine_problems,
+    make_target,
+    read_section,
+    read_target_tables,
+)
 from unskew.config.sections import (
+    ENGINE_OF_PARTS,
     SECTIONS,
     SOURCE_KINDS,
     EngineSection,
@@ -65,7 +71,7 @@ from unskew.records import Target
 _WITHOUT_EFFECT = {
     ("represent", "cache"),
     ("target", "guessed"),
-    ("engine", "jobs"),
+    *(("engine", key) for key in ("jobs", *ENGINE_OF_PARTS) if key != "subsample"),
     ("sources", "tolerance"),
     *(("learn", key) for key in ("device", "by", "memory", "logger", "logger_options")),
 }
@@ -156,14 +162,26 @@ class RunConfig(Section):
         It is inside of the folder of the configuration file, or was a cache before, or the user
         created it, empty.
         """
-        cache = self.cache
+        return self._may_keep_in(self.cache, "*/settings.json")
+
+    @property
+    def block_cache(self) -> Path | None:
+        """Where workers keep decoded columns of parts; None: in a temporary folder.
+
+        A folder that the file must not choose, by the rule of ``may_keep``, is none.
+        """
+        folder = self.place(self.engine.cache) if self.engine.cache else None
+        return folder if self._may_keep_in(folder, "??/*.arrow") else None
+
+    def _may_keep_in(self, folder: Path | None, mark: str) -> bool:
+        """Tell whether files may be kept there; ``mark`` is what a cache has in it."""
         home = self._home.folder
-        if cache is None or home is None:
-            return cache is not None
-        if Path(os.path.realpath(cache)).is_relative_to(home):
+        if folder is None or home is None:
+            return folder is not None
+        if Path(os.path.realpath(folder)).is_relative_to(home):
             return True
-        is_empty = cache.is_dir() and not any(cache.iterdir())
-        return is_empty or any(cache.glob("*/settings.json"))
+        is_empty = folder.is_dir() and not any(folder.iterdir())
+        return is_empty or any(folder.glob(mark))
 
     def features(self) -> list[Any]:
         """List what to compute from each image; paths of networks are resolved."""
@@ -365,7 +383,7 @@ def _checked(
     if "targets" in settings:
         sections["targets"], wrong = read_target_tables(settings)
         problems += wrong
-    problems += _lacking_sections(settings)
+    problems += _lacking_sections(settings) + engine_problems(settings)
     model, target = None, None
     if "bias" in settings:
         sections["bias"], model, wrong = read_bias_settings(settings["bias"], ("bias",), positions)

@@ -20,7 +20,9 @@ from unskew.config.problems import (
     wrong_value,
 )
 from unskew.config.sections import (
+    ENGINE_OF_PARTS,
     KINDS_OF_TARGET,
+    PARTS,
     SECTIONS,
     SOURCE_KINDS,
     WITH_FILE_NAMES,
@@ -89,6 +91,9 @@ def _unsuited(path: KeyPath, section: type[Section], settings: Mapping[str, Any]
             for key in ("label", "group", "split")
             if isinstance(settings.get(key), dict) and "regex" in settings[key]
         ]
+    if kind == PARTS and settings.get("images") is True:
+        why = "images behind parts are not opened; bring what was computed from them as columns"
+        problems.append(wrong_value((*path, "images"), "false", True, why))
     if kind != "folders":
         why = "false is for folders, whose subfolders are otherwise classes or splits"
         problems += [
@@ -97,6 +102,18 @@ def _unsuited(path: KeyPath, section: type[Section], settings: Mapping[str, Any]
             if settings.get(key) is False
         ]
     return problems
+
+
+def engine_problems(settings: Mapping[str, Any]) -> list[Problem]:
+    """List keys of [engine] that only parts have a use for, where there are none."""
+    engine, sources = settings.get("engine"), settings.get("sources")
+    if not isinstance(engine, Mapping) or (isinstance(sources, Mapping) and PARTS in sources):
+        return []
+    return [
+        Problem(("engine", key), f"goes with sources.{PARTS}; other sources are read into memory.")
+        for key in engine
+        if key in ENGINE_OF_PARTS
+    ]
 
 
 def make_target(

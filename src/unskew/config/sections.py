@@ -20,8 +20,11 @@ from unskew.target.settings import TARGET_KINDS
 
 # Where images come from: exactly one of them, with the keys that go with it.
 SOURCE_KINDS: dict[str, tuple[str, ...]] = {
-    kind: (*keys, "tolerance", "max_pixels") for kind, keys in SETTINGS.items()
+    kind: (*dict.fromkeys([*keys, "images"]), "tolerance", "max_pixels")
+    for kind, keys in SETTINGS.items()
 }
+# Parts are tables: their images are not opened.
+PARTS = "parquet"
 # What is known of the population: exactly one of them, with the keys that go with it.
 KINDS_OF_TARGET: dict[str, tuple[str, ...]] = {
     kind: (*keys, "guessed") for kind, keys in TARGET_KINDS.items()
@@ -81,6 +84,12 @@ class SourcesSection(Section):
     huggingface: Text | dict[Text, Text] | None = setting(
         "a dataset, or a table of name = dataset",
         "A Hugging Face dataset: a folder, or a name to fetch.",
+        min_length=1,
+    )
+    parquet: Text | dict[Text, Text] | None = setting(
+        "a folder, glob, file or address, or a table of name = one of these",
+        "Parquet parts, read block by block where they are [more than fits into memory](scale.md). "
+        "No image is opened: what the model reads is a column.",
         min_length=1,
     )
     source: Text | None = setting(
@@ -169,6 +178,8 @@ class SourcesSection(Section):
     @classmethod
     def _fill_in(cls, settings: Any) -> Any:
         defaults = {"allow_outside": False, "verify": True, "download": False}
+        if kind_of(settings, SOURCE_KINDS) == PARTS:
+            defaults["images"] = False
         return _filled(settings, SOURCE_KINDS, defaults)
 
 
@@ -345,7 +356,46 @@ class EngineSection(Section):
         0,
         ge=0,
     )
+    name: Literal["local", "dask"] | None = setting(
+        '"local" or "dask"',
+        "Who computes blocks of parts: this process, or a Dask cluster "
+        '(`pip install "unskew[dask]"`). Default `"local"`.',
+    )
+    address: Text | None = setting(
+        "the address of a Dask scheduler",
+        "Such as `tcp://10.0.0.5:8786`, allowed by `--allow-code tcp://10.0.0.5:8786`; without it, "
+        "a Dask cluster is started on this machine.",
+    )
+    workers: int | None = setting(
+        "a whole number above 0",
+        "Threads, or processes, that compute blocks; without it, `jobs`.",
+        gt=0,
+    )
+    processes: bool | None = setting(
+        "true or false", "Of the engine `local`: processes instead of threads. Default `false`."
+    )
+    cache: Text | None = setting(
+        "a folder",
+        "Where each worker keeps decoded columns, on a disk of its own; without it, a temporary "
+        "folder that is removed in the end.",
+    )
+    block_rows: int | None = setting(
+        "a whole number above 0", "Rows of a block, about. Default `1048576`.", gt=0
+    )
+    retries: int | None = setting(
+        "a whole number, 0 or more",
+        "How often a block is computed again after a worker or a disk failed. Default `3`.",
+        ge=0,
+    )
+    subsample: int | None = setting(
+        "a whole number above 0",
+        "Images to learn on; parts with no more are weighed in memory. Default `1000000`.",
+        gt=0,
+    )
 
+
+# Keys of [engine] that say how parts are read: other sources are read as a whole.
+ENGINE_OF_PARTS = tuple(key for key in EngineSection.model_fields if key not in ("jobs", "seed"))
 
 SECTIONS: dict[str, type[Section]] = {
     "sources": SourcesSection,

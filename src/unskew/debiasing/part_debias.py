@@ -57,9 +57,9 @@ def debias_parts(
         return debias(other, bias, target, engine=engine, subsample=subsample, **settings)
 
     try:
-        by, bins = _strata_columns(bias, target)
+        by, bins = strata_columns(bias, target)
         pool.require(by)
-        columns = _columns_read(pool, bias, by)
+        columns = columns_read(pool, bias, by)
         run = PartRun(pool, bias, target, opened, settings, subsample, columns, by, bins, again)
         weights = _weigh(run)
     except BaseException:
@@ -76,13 +76,13 @@ def _weigh(run: PartRun) -> PartWeights:
 
     if len(run.pool) <= run.subsample:
         return _weigh_in_memory(run)
-    if len(run.bias.parts) == 1 and isinstance(run.bias.parts[0], Strata):
+    check_streamed(run.pool, run.bias, run.target, run.subsample)
+    if isinstance(run.bias.parts[0], Strata):
         return weigh_strata(run, run.bias.parts[0])
-    _check_family(run)
     return _weigh_log_linear(run)
 
 
-def _strata_columns(
+def strata_columns(
     bias: Bias, target: Target | None
 ) -> tuple[tuple[str, ...], Mapping[str, Sequence[float]]]:
     """Return the attributes that strata, and the subsample, are made of, and their bins."""
@@ -93,7 +93,7 @@ def _strata_columns(
     return tuple(target.by), {name: tuple(edges) for name, edges in target.bins.items()}
 
 
-def _columns_read(pool: PartPool, bias: Bias, by: Sequence[str]) -> tuple[str, ...]:
+def columns_read(pool: PartPool, bias: Bias, by: Sequence[str]) -> tuple[str, ...]:
     """Return the columns that the model may read; all where it calls functions of a table."""
     import pandas as pd
 
@@ -115,14 +115,25 @@ def _columns_read(pool: PartPool, bias: Bias, by: Sequence[str]) -> tuple[str, .
     return tuple(dict.fromkeys(named))
 
 
-def _check_family(run: PartRun) -> None:
+def check_streamed(pool: PartPool, bias: Bias, target: Target | None, subsample: int) -> None:
     """Refuse what cannot be streamed yet, with the reason and the way out."""
     from unskew.bias.known import Known
     from unskew.bias.propensity import Propensity
+    from unskew.bias.strata import Strata
     from unskew.bias.subpopulation import Subpopulation
     from unskew.bias.tilt import Tilt
 
-    parts = run.bias.parts
+    parts = bias.parts
+    if len(parts) == 1 and isinstance(parts[0], Strata):
+        if target is None or target.kind in ("sample", "source") or target.unit == "group":
+            raise ConfigError(
+                "over parts Strata takes the target's distribution, counted in images: "
+                "Target.margins, Target.table or Target.uniform. Count a sample or source first: "
+                "Target.table(counts, n=…).",
+                option="target",
+                value=None if target is None else target.kind,
+            )
+        return
     learned = [part for part in parts if isinstance(part, Tilt | Propensity)]
     wrong = ""
     if not all(isinstance(part, Known | Subpopulation | Tilt | Propensity) for part in parts):
@@ -136,19 +147,20 @@ def _check_family(run: PartRun) -> None:
         wrong = "a matrix omega belongs to images in memory"
     if wrong:
         raise ConfigError(
-            f"{wrong}, and this pool has {len(run.pool):,} images, more than the subsample of "
-            f"{run.subsample:,}. Over parts work Strata alone, and Known, Subpopulation and one of "
-            "Tilt and Propensity('logistic') together. Or weigh pool.sample(n) in memory, and each "
-            "part by weights.weigh(table).",
+            f"{wrong}, and this pool has {len(pool):,} images, more than the subsample of "
+            f"{subsample:,}. Over parts work Strata alone, and Known, Subpopulation and one of "
+            "Tilt and Propensity('logistic') together. Where the images fit into memory, let "
+            "subsample ([engine] subsample) be at least their number. Or weigh pool.sample(n) in "
+            "memory, and each part by weights.weigh(table).",
             option="bias",
-            value=run.bias.family,
+            value=bias.family,
         )
-    if run.target is not None and run.target.kind == "source" and run.target.holdout:
+    if target is not None and target.kind == "source" and target.holdout:
         raise ConfigError(
             "images of a source that is the target cannot be held out of parts; give holdout = 0, "
             "or a sample of the target.",
             option="holdout",
-            value=run.target.holdout,
+            value=target.holdout,
         )
 
 
@@ -167,7 +179,8 @@ def _weigh_in_memory(run: PartRun) -> PartWeights:
         weigher=InMemoryWeigher(few.weight),
         solution=few.solution,
         overlap=few.overlap,
-        squares=float(few.weight @ few.weight),
+        squares=np.bincount(few.source, weights=few.weight**2, minlength=len(few.names)),
+        largest=float(few.weight.max()),
         source_share=share_k,
         left_out=dict(few.estimation.fitted.left_out),
         passes=2,
@@ -227,7 +240,8 @@ def _weigh_log_linear(run: PartRun) -> PartWeights:
         weigher=weigher,
         solution=solution,
         overlap=few.overlap,
-        squares=totals.squares / float(sum_k.sum()) ** 2,
+        squares=totals.squares[:k] / float(sum_k.sum()) ** 2,
+        largest=totals.largest / float(sum_k.sum()),
         source_share=sum_k / sum_k.sum(),
         left_out={"design weight 0": n_left} if n_left else {},
         passes=passes,

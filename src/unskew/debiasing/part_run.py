@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from unskew.debiasing.part_sums import StreamedProblem
 from unskew.debiasing.part_weighers import BlockReader, Weigher
 from unskew.debiasing.part_weights import PartWeights
@@ -30,17 +28,19 @@ class PartFit:
     pool, engine : the parts, and where blocks are computed.
     reader, weigher : what a pass sends to workers.
     solution, overlap : the solve, and the verdict.
-    squares : Σ π².
+    squares : (K,) Σ π² of each source.
+    largest : the largest π.
     source_share : (K,) share of the weight of each source.
     left_out : images of weight 0, by reason.
     passes : passes over the parts.
     n_sampled : images of the subsample; 0: none was needed.
     sampled : makes the weights of the subsample.
-    sampled_values : reads a column of its images.
+    draw : draws its images with these columns; None: with all.
     again : weighs another pool by the same settings.
     describe : describes the model without a subsample; None: that one's description.
     problem : the streamed fit; None where there was none.
     strata : the target's strata over the counted cells; None without.
+    by_stratum : images, effective size and largest π of each of them, by name.
     """
 
     pool: PartPool
@@ -49,17 +49,19 @@ class PartFit:
     weigher: Weigher
     solution: Solution
     overlap: Overlap
-    squares: float
+    squares: Floats
+    largest: float
     source_share: Floats
     left_out: dict[str, int]
     passes: int
     n_sampled: int
     sampled: Callable[[], Weights]
-    sampled_values: Callable[[str], Floats]
+    draw: Callable[[Sequence[str] | None], Pool]
     again: Callable[[Pool], Weights]
     describe: Callable[[], Description] | None = None
     problem: StreamedProblem | None = None
     strata: TargetStrata | None = None
+    by_stratum: Mapping[str, tuple[int, float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,11 +83,10 @@ class PartRun:
     def survey(self) -> Survey:
         return self.pool.survey(self.engine, self.by, self.bins, ids=True)
 
-    def draw(self, columns: Sequence[str]) -> Pool:
-        """Draw the subsample, always the same images, with these columns."""
-        wanted = ["id", "source", "group", *columns]
+    def draw(self, columns: Sequence[str] | None = None) -> Pool:
+        """Draw the subsample, always the same images, with these columns; None: with all."""
         return self.pool.sample(
-            self.subsample, by=self.by, columns=wanted, engine=self.engine, bins=self.bins
+            self.subsample, by=self.by, columns=columns, engine=self.engine, bins=self.bins
         )
 
     def weigh_sample(self) -> Weights:
@@ -94,10 +95,6 @@ class PartRun:
 
         read = [*self.columns, "label", *(() if self.target is None else self.target.by)]
         return debias(self.draw(read), self.bias, self.target, **self.settings)
-
-    def values(self, column: str) -> Floats:
-        """(m,) a column of the subsample."""
-        return self.draw([column]).frame[column].to_numpy(dtype=np.float64)
 
     def block_reader(self, cached: bool) -> BlockReader:
         survey = self.survey
@@ -109,7 +106,7 @@ class PartRun:
             PartFit(
                 pool=self.pool,
                 engine=self.engine,
-                sampled_values=self.values,
+                draw=self.draw,
                 again=self.fresh,
                 **parts,
             )

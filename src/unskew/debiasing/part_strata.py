@@ -10,7 +10,7 @@ import numpy as np
 from unskew.debiasing.fitted_weights import strata_message
 from unskew.debiasing.part_run import PartRun, make_solution
 from unskew.debiasing.part_weighers import StrataWeigher
-from unskew.errors import ConfigError, DataError, first_few
+from unskew.errors import DataError, first_few
 from unskew.records import Floats, Overlap
 from unskew.solve.normalizers import overlap_of_cells
 from unskew.solve.overlap import warn_if_weak
@@ -35,19 +35,13 @@ def weigh_strata(run: PartRun, model: Any) -> PartWeights:
     )
 
     target = run.target
-    if target is None or target.kind in ("sample", "source") or target.unit == "group":
-        raise ConfigError(
-            "over parts Strata takes the target's distribution, counted in images: Target.margins, "
-            "Target.table or Target.uniform. Count a sample or source first: "
-            "Target.table(counts, n=…).",
-            option="target",
-            value=None if target is None else target.kind,
-        )
+    assert target is not None
     over = restrict_target(model, target)
     survey, names = run.survey, run.survey.names
     cells = survey.cells
     scale_k, source_j = survey.design_scale, survey.source
-    unit_j = cells["design"].to_numpy() * (1.0 if scale_k is None else scale_k[source_j])
+    scale_j = np.ones(len(cells)) if scale_k is None else scale_k[source_j]
+    unit_j = cells["design"].to_numpy() * scale_j
     image_j = cells["count"].to_numpy()
     frame = cells[["source", *over.by]]
     strata = stratify_pool(over, frame, unit_j, image_j)
@@ -62,8 +56,9 @@ def weigh_strata(run: PartRun, model: Any) -> PartWeights:
             sources=lost,
         )
     weight_c = np.where(strata.mass > 0, strata.mass / strata.size, 0.0)
-    square_j = cells["square"].to_numpy() * (1.0 if scale_k is None else scale_k[source_j] ** 2)
     weight_j = np.append(weight_c, 0.0)[strata.code]
+    largest_j = weight_j * cells["largest"].to_numpy() * scale_j
+    square_j = cells["square"].to_numpy() * (weight_j * scale_j) ** 2
     bins = over.bins
     levels = [column_levels(frame[name], name, bins.get(name)) for name in over.by]
     texts = zip(*([read[at] for at in code_j] for read, code_j in levels), strict=True)
@@ -87,7 +82,8 @@ def weigh_strata(run: PartRun, model: Any) -> PartWeights:
         weigher=weigher,
         solution=make_solution(names, share_k, np.log(share_k), np.zeros(len(names))),
         overlap=overlap,
-        squares=float(weight_j**2 @ square_j),
+        squares=np.bincount(source_j, weights=square_j, minlength=len(names)),
+        largest=float(largest_j.max()),
         source_share=np.bincount(source_j, weights=weight_j * unit_j, minlength=len(names)),
         left_out=left_out,
         passes=1,
@@ -95,7 +91,25 @@ def weigh_strata(run: PartRun, model: Any) -> PartWeights:
         sampled=run.weigh_sample,
         describe=lambda: describe_strata(fitted, alone=True),
         strata=strata,
+        by_stratum=_by_stratum(strata, image_j, weight_j * unit_j, square_j, largest_j),
     )
+
+
+def _by_stratum(
+    strata: TargetStrata, image_j: Floats, mass_j: Floats, square_j: Floats, largest_j: Floats
+) -> dict[str, tuple[int, float, float]]:
+    """Return {stratum: (images, effective size, largest π)}."""
+    inside = strata.code >= 0
+    code, size = strata.code[inside], len(strata.strata)
+    image_c, mass_c, square_c = (
+        np.bincount(code, weights=each[inside], minlength=size)
+        for each in (image_j, mass_j, square_j)
+    )
+    ess_c = np.divide(mass_c**2, square_c, out=np.zeros(size), where=square_c > 0)
+    largest_c = np.zeros(size)
+    np.maximum.at(largest_c, code, largest_j[inside])
+    rows = zip(image_c.astype(np.int64).tolist(), ess_c.tolist(), largest_c.tolist(), strict=True)
+    return dict(zip(strata.names, rows, strict=True))
 
 
 def _left_out(strata: TargetStrata, image_j: Floats, kept_j: Any) -> dict[str, int]:

@@ -152,7 +152,7 @@ class Totals(NamedTuple):
     ----------
     top : the largest log v.
     by_source : (K,) Σ_i v_i over the images of each source.
-    squares : Σ_i v_i².
+    squares : (K,) Σ_i v_i² over them.
     largest : the largest v.
     n_weighed : rows with v > 0.
     top_all, total_all : the same with every source of the fit in the sum, also the sample's.
@@ -160,7 +160,7 @@ class Totals(NamedTuple):
 
     top: float
     by_source: Floats
-    squares: float
+    squares: Floats
     largest: float
     n_weighed: int
     top_all: float
@@ -192,7 +192,7 @@ def _total_rows(weigher: LogLinearWeigher, rows: RowsOfBlock) -> Totals:
     return Totals(
         top,
         add_design(rows.source, part_n, len(weigher.names)),
-        float(part_n @ part_n),
+        add_design(rows.source, part_n**2, len(weigher.names)),
         float(part_n.max()),
         int(np.count_nonzero(design_n)),
         top_all,
@@ -348,3 +348,19 @@ def strata_block(block: FileBlock, state: PassState) -> Floats:
     )
     size = weigher.weight_c.size
     return np.column_stack([np.bincount(stratum_n, weights=each, minlength=size) for each in sums])
+
+
+def solve_information(problem: StreamedProblem, gradient_kw: Floats) -> tuple[Floats, float]:
+    """Solve I a = ∂μ̂/∂η for (K, W) a, I the information of (u, θ); also aᵀ ∂μ̂/∂η."""
+    assert problem.last is not None
+    assert problem.last.hessian is not None
+    size = gradient_kw.size
+    information = problem.last.hessian[0].reshape(size, size).copy()
+    ridge_kw = np.zeros_like(gradient_kw)
+    ridge_kw[:, 1:] = problem.ridge
+    information[np.diag_indices(size)] += ridge_kw.ravel()
+    free = problem.free
+    slope = np.zeros(size)
+    inverse = np.linalg.pinv(information[np.ix_(free, free)], rcond=1e-13, hermitian=True)
+    slope[free] = inverse @ gradient_kw.ravel()[free]
+    return slope.reshape(gradient_kw.shape), float(slope @ gradient_kw.ravel())

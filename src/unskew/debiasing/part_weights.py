@@ -16,12 +16,12 @@ import numpy as np
 
 from unskew.debiasing.part_sums import (
     PassState,
-    StreamedProblem,
     column_block,
     influence_block,
     influence_of_sample,
     mean_block,
     pull_block,
+    solve_information,
     strata_block,
 )
 from unskew.debiasing.part_weighers import (
@@ -32,8 +32,10 @@ from unskew.debiasing.part_weighers import (
     Weigher,
 )
 from unskew.engine.arguments import OpenShare, checked
+from unskew.engine.blocks import FileBlock, read_block, read_schema
 from unskew.engine.written_blocks import OutputFile, write_files
 from unskew.errors import ConfigError, DataError
+from unskew.files.fingerprints import fingerprint_file
 from unskew.records import Estimate, Floats, Overlap, Pool, Solution, Weights
 from unskew.records.solution import count_of
 from unskew.weigh.sampling_units import degrees_of_freedom, student_estimate
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from unskew.bias.base import Description
     from unskew.debiasing.part_run import PartFit
     from unskew.sources.part_pool import PartPool
+    from unskew.weigh.effective_size import Diagnosis
 
 # A stratum of no more images than this does not show its own spread (`unskew.weigh`).
 _FEW, _PRIOR = 5, 2
@@ -122,12 +125,51 @@ class PartWeights(Weights):
     @property
     def ess(self) -> float:
         """Kish's effective number of images, 1/Σ_i π_i², over all images."""
-        return 1.0 / self.fit.squares
+        return 1.0 / float(self.fit.squares.sum())
 
     @cached_property
     def sampled(self) -> Weights:
         """The weights of the subsample, in memory: for tests, bootstrap, sensitivity, pages."""
         return self.fit.sampled()
+
+    @cached_property
+    def diagnosis(self) -> Diagnosis:
+        """ESS, design effect and share of weight per source of all images.
+
+        The tail and the share of the heaviest are the subsample's; groups are not counted.
+        """
+        few, fit, n = self.sampled.diagnosis, self.fit, self.images
+        ess_k = self.source_share**2 / np.maximum(fit.squares, 1e-300)
+        rows = zip(
+            few.by_source, fit.pool.sizes.tolist(), self.source_share.tolist(), ess_k.tolist(),
+            strict=True,
+        )  # fmt: skip
+        by_source = tuple(
+            replace(
+                row,
+                images=size,
+                groups=None,
+                share=size / n,
+                weight_share=share,
+                ess=ess,
+                design_effect=size / ess if ess > 0 else math.inf,
+                ess_groups=None,
+            )
+            for row, size, share, ess in rows
+        )
+        return replace(
+            few,
+            images=n,
+            groups=None,
+            ess=self.ess,
+            design_effect=n / self.ess,
+            ess_groups=None,
+            design_effect_groups=None,
+            largest_weight=fit.largest,
+            largest_sample_weight=n * fit.largest,
+            zero_weights=sum(self.left_out.values()),
+            by_source=by_source,
+        )
 
     def own_engine(self) -> None:
         """End the engine with these weights: nobody else uses it."""
@@ -278,7 +320,7 @@ class PartWeights(Weights):
         """Return how much groups multiply the error of this mean, as the subsample shows it."""
         few = self.sampled
         assert few.estimation is not None
-        value_m = self.fit.sampled_values(column)
+        value_m = self.fit.draw([column]).frame[column].to_numpy(dtype=np.float64)
         rows = replace(few.estimation.rows, unit=None)
         alone = replace(
             few, group=None, group_names=None, unit=None,
@@ -294,15 +336,23 @@ class PartWeights(Weights):
         or not at all, and one that is already complete is left alone: after a run that was stopped,
         this writes only what is missing. Columns: those of `Weights.to_parquet`.
         """
-        folder = Path(path)
+        self.write(Path(path))
+
+    def write(self, folder: Path) -> list[dict[str, Any]]:
+        """Write the parts; return rows, Σ π, bytes and SHA-256 of each."""
         if folder.is_file():
             raise ConfigError(
                 f"{str(folder)!r} is a file; the weights of parts are written into a folder.",
                 path=str(folder),
             )
+        return write_files(
+            self.fit.engine, write_part, self.output_files(), self.write_state(), folder
+        )
+
+    def write_state(self) -> WriteState:
+        """Return what the parts are written from."""
         fit = self.fit
-        state = WriteState(fit.reader, fit.weigher, self.images, _output_schema(fit.pool))
-        write_files(fit.engine, write_part, self.output_files(), state, folder)
+        return WriteState(fit.reader, fit.weigher, self.images, _output_schema(fit.pool))
 
     def output_files(self) -> list[OutputFile]:
         """List the files that `to_parquet` writes."""
@@ -324,36 +374,38 @@ class WriteState:
 
 def write_part(file: OutputFile, state: WriteState, path: Path) -> dict[str, Any]:
     """Write the weights of one part, a block at a time."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    roles = [name for name in COLUMNS[:-2] if name not in ("source",)]
     total, n = 0.0, 0
     with pq.ParquetWriter(path, state.schema) as writer:
         for block in file.blocks:
-            rows = state.reader.read(block)
-            weight_n = state.weigher.weigh(block, rows)
-            own = state.reader.reader
-            known = [name for name in roles if name in own.columns]
-            columns = {}
-            if known:
-                from unskew.engine.blocks import read_block
+            table = weights_of_block(block, state)
+            writer.write_table(table)
+            total, n = total + float(table["weight"].to_numpy().sum()), n + len(block)
+    facts = {"bytes": path.stat().st_size, "sha256": fingerprint_file(path)}
+    return {"rows": n, "weight": total, **facts}
 
-                table = read_block(block, [own.columns[name] for name in known])
-                columns = dict(zip(known, table.columns, strict=True))
-            names = pa.array(state.reader.names, pa.string())
-            columns["source"] = names.take(pa.array(rows.source))
-            columns["weight"] = pa.array(weight_n)
-            columns["sample_weight"] = pa.array(weight_n * state.images)
-            arrays = [
-                _cast(columns[field.name], field.type)
-                if field.name in columns
-                else pa.nulls(len(block), field.type)
-                for field in state.schema
-            ]
-            writer.write_table(pa.Table.from_arrays(arrays, schema=state.schema))
-            total, n = total + float(weight_n.sum()), n + len(block)
-    return {"rows": n, "weight": total}
+
+def weights_of_block(block: FileBlock, state: WriteState) -> Any:
+    """Return the rows of weights.parquet for a block, an Arrow table."""
+    import pyarrow as pa
+
+    rows = state.reader.read(block)
+    weight_n = state.weigher.weigh(block, rows)
+    own = state.reader.reader.columns
+    known = [name for name in COLUMNS[:-2] if name != "source" and name in own]
+    table = read_block(block, [own[name] for name in known])
+    columns = dict(zip(known, table.columns, strict=True))
+    columns["source"] = pa.array(state.reader.names, pa.string()).take(pa.array(rows.source))
+    columns["weight"] = pa.array(weight_n)
+    columns["sample_weight"] = pa.array(weight_n * state.images)
+    arrays = [
+        _cast(columns[field.name], field.type)
+        if field.name in columns
+        else pa.nulls(len(block), field.type)
+        for field in state.schema
+    ]
+    return pa.Table.from_arrays(arrays, schema=state.schema)
 
 
 def _cast(column: Any, arrow_type: Any) -> Any:
@@ -363,8 +415,6 @@ def _cast(column: Any, arrow_type: Any) -> Any:
 def _output_schema(pool: PartPool) -> Any:
     """Return the columns of weights.parquet, roles in the types that the parts have."""
     import pyarrow as pa
-
-    from unskew.engine.blocks import read_schema
 
     own = read_schema(pool.parts[0].path)
     fields = []
@@ -386,19 +436,3 @@ def part_names(pool: PartPool) -> list[str]:
         return [paths[0].rsplit("/", 1)[-1]]
     common = os.path.commonpath(paths)
     return [os.path.relpath(path, common) for path in paths]
-
-
-def solve_information(problem: StreamedProblem, gradient_kw: Floats) -> tuple[Floats, float]:
-    """Solve I a = ∂μ̂/∂η for (K, W) a, I the information of (u, θ); also aᵀ ∂μ̂/∂η."""
-    assert problem.last is not None
-    assert problem.last.hessian is not None
-    size = gradient_kw.size
-    information = problem.last.hessian[0].reshape(size, size).copy()
-    ridge_kw = np.zeros_like(gradient_kw)
-    ridge_kw[:, 1:] = problem.ridge
-    information[np.diag_indices(size)] += ridge_kw.ravel()
-    free = problem.free
-    slope = np.zeros(size)
-    inverse = np.linalg.pinv(information[np.ix_(free, free)], rcond=1e-13, hermitian=True)
-    slope[free] = inverse @ gradient_kw.ravel()[free]
-    return slope.reshape(gradient_kw.shape), float(slope @ gradient_kw.ravel())

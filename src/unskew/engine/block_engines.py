@@ -271,7 +271,16 @@ def open_engine(engine: Any = None, settings: EngineSettings | None = None) -> E
         return engine
     if isinstance(engine, Executor):
         return ExecutorEngine(engine, settings)
-    if engine is None or engine == "local":
+    is_local = engine is None or engine == "local"
+    unread = ("address", settings.address) if is_local else ("processes", settings.processes)
+    if unread[1]:
+        raise ConfigError(
+            f"the engine {engine or 'local'!r} does not read {unread[0]}: leave it out, or set "
+            f"engine.name to {ENGINES[is_local]!r}.",
+            option=unread[0],
+            value=unread[1],
+        )
+    if is_local:
         return LocalEngine(settings)
     from unskew.engine.dask_engine import DaskEngine
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -51,13 +51,16 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 
 @contextmanager
-def written_together(folder: str | os.PathLike[str], names: Iterable[str]) -> Iterator[Path]:
+def written_together(
+    folder: str | os.PathLike[str], names: Iterable[str], folders: Collection[str] = ()
+) -> Iterator[Path]:
     """Yield a temporary folder whose files move into ``folder`` if the block succeeds.
 
-    Those of ``names`` that were not written are deleted from ``folder``, so that files of two runs
-    are never mixed. Other files stay as they are. If the block fails, nothing changes. Checksums of
-    all files written in this way are in ``files.json`` (`unskew.files.checksums`). While another
-    process writes into the folder, a `LockedError` is raised.
+    Those of ``names``, and of ``folders``, that were not written are deleted from ``folder``, so
+    that files of two runs are never mixed. Other files stay as they are. If the block fails,
+    nothing changes. Checksums of all files written in this way are in ``files.json``
+    (`unskew.files.checksums`). While another process writes into the folder, a `LockedError` is
+    raised.
     """
     target = Path(folder)
     temporary = target / f"{UNFINISHED}-{name_owner()}"
@@ -68,7 +71,7 @@ def written_together(folder: str | os.PathLike[str], names: Iterable[str]) -> It
             finish_publishing(target)
             temporary.mkdir()
             yield temporary
-            publish(temporary, target, names)
+            publish(temporary, target, names, folders)
         except OSError as error:
             raise _cannot_write(target, error) from error
         except DataError as error:

@@ -15,7 +15,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,22 +28,29 @@ from unskew.files.reading import check_whole
 LISTING = "files.json"
 UNFINISHED = ".unfinished"
 _FORMAT = 1
-# Where the data are, the cache and the number of jobs are no claims of a run: these lines of its
-# settings may be edited.
-_SETTINGS, _FREE_LINE = "run.toml", re.compile(rb"(folder|cache|jobs) *=")
+# Where the data are, the cache, the number of jobs and the engine are no claims of a run: these
+# lines of its settings may be edited.
+_SETTINGS = "run.toml"
+_FREE_LINE = re.compile(
+    rb"(folder|cache|jobs|name|address|workers|processes|block_rows|retries) *="
+)
 _log = logging.getLogger(__name__)
 
 
-def publish(staging: Path, target: Path, names: Iterable[str]) -> None:
+def publish(
+    staging: Path, target: Path, names: Iterable[str], folders: Collection[str] = ()
+) -> None:
     """Move all files from ``staging`` into ``target``, delete the others of ``names``, list them.
 
-    The caller holds the lock of ``target``.
+    Those of ``folders`` that are in ``target`` are replaced, or deleted, in the same way; they are
+    not listed. The caller holds the lock of ``target``.
     """
     written = sorted(file.name for file in staging.iterdir())
     for name in written:
-        if (target / name).is_dir():
+        if (target / name).is_dir() and name not in folders:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target / name))
     removed = sorted(name for name in set(names) - set(written) if (target / name).is_file())
+    removed += [name for name in folders if name not in written and (target / name).is_dir()]
     listed = {
         name: digest
         for name, digest in _listed_before(target).items()
@@ -229,9 +236,11 @@ def _write(
 
 def _move(staging: Path, target: Path, removed: Iterable[str]) -> None:
     for file in sorted(staging.iterdir()):
+        if file.is_dir():  # a folder that is full cannot be replaced
+            remove_path(target / file.name)
         file.replace(target / file.name)
     for name in removed:
-        (target / name).unlink(missing_ok=True)
+        remove_path(target / name)
 
 
 def _digest(path: Path) -> str:

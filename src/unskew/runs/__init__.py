@@ -18,6 +18,13 @@
 - ``monitor_inputs``: what it reads: the images of a solved run from its folder, and new ones.
 - ``output``: the files of the output folder, and whether they may be written.
 - ``pairs``: compared pairs judged with the weights of a run; pairs.json and pairs.html.
+- ``part_inputs``: sources in Parquet parts: read into an ordinary pool, or, beyond the subsample,
+  left in parts.
+- ``part_plan``: what a run over parts will do, told before: `unskew weigh --dry-run`.
+- ``part_run``: a run over Parquet parts: totals of all images, the page of the subsample, weights
+  in parts.
+- ``part_verification``: weights in parts, checked part by part: every one is computed again from
+  its input.
 - ``pipeline``: `unskew.run`, the stages in their order.
 - ``projections``: projections.npz: the components of embeddings, for other images.
 - ``splits``: `unskew split`: train, validation and test as a table.

@@ -35,7 +35,7 @@ def choose_for_run(config: RunConfig, *, progress: bool | None = None) -> BiasCh
     configured = None if config.bias["family"] == AUTO else config.read_bias()
     # "auto" would choose by itself; nothing is fitted while inputs are read.
     named = config if configured is not None else config.model_copy(update={"bias": _NOT_FITTED})
-    inputs = read_inputs(named, progress=progress)
+    inputs = read_inputs(named, progress=progress, beyond="sample")
     pool = images_to_train_on(inputs.pool)
     candidates = candidates_of(configured, pool, inputs.target)
     return choose_bias(pool, candidates, inputs.target, rng=config.engine.seed)

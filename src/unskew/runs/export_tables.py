@@ -5,16 +5,17 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unskew.engine.arguments import Amount, Count, checked
-from unskew.errors import ConfigError, DataError, did_you_mean, first_few
+from unskew.errors import ConfigError, DataError, MixedResultsError, did_you_mean, first_few
 from unskew.files.atomic import written_whole
 from unskew.files.checksums import check_files
+from unskew.files.fingerprints import fingerprint_file
 from unskew.files.locks import path_locked
 from unskew.files.plain_json import write_json
 from unskew.files.spreadsheet_text import guard_formula
@@ -106,6 +107,26 @@ def export_weights(
         return _write_export(table, to, output, pool, guard_formulas, shard_bytes, progress)
 
 
+def export_parts(
+    tables: Iterable[pd.DataFrame], to: str, output: Path, *, overwrite: bool = False
+) -> Export:
+    """Write weights that come in several tables, of which one is in memory at a time."""
+    _check_export(to, output, overwrite)
+    if to not in _BY_TABLE:
+        raise ConfigError(
+            f"{to} needs the weights of all images at once, and these are in parts; part by part "
+            f"there are {', '.join(_BY_TABLE)}. If they fit into memory, weigh again with [engine] "
+            "subsample of at least the number of images; or weigh a subsample: pool.sample(n) in "
+            "Python.",
+            option="--to",
+            value=to,
+            allowed=list(_BY_TABLE),
+        )
+    with path_locked(output):
+        _check_export(to, output, overwrite)
+        return _BY_TABLE[to](tables, output, True)
+
+
 def _write_export(
     table: pd.DataFrame,
     to: str,
@@ -122,9 +143,7 @@ def _write_export(
         if to == "hf":
             return write_image_folder(table, chosen, output, progress)
         return write_shards(table, chosen, output, shard_bytes, progress)
-    if to == "class-weights":
-        return _write_class_weights(table, output, guard_formulas)
-    return _write_csv(table, output, guard_formulas) if to == "csv" else _write_jsonl(table, output)
+    return _BY_TABLE[to]([table], output, guard_formulas)
 
 
 def _check_export(to: str, output: Path, overwrite: bool) -> None:
@@ -179,20 +198,25 @@ def _plain_value(value: Any, missing: bool) -> Any:
     return value if isinstance(value, str | int | float) else str(value)
 
 
-def _write_jsonl(table: pd.DataFrame, path: Path) -> Export:
+def _write_jsonl(tables: Iterable[pd.DataFrame], path: Path, guard: bool) -> Export:
+    images = 0
     with written_whole(path) as new, new.open("w", encoding="utf-8", newline="\n") as file:
-        for row in plain_rows(table):
-            file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
-    return Export(path, len(table))
+        for table in tables:
+            for row in plain_rows(table):
+                file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+            images += len(table)
+    return Export(path, images)
 
 
-def _write_csv(table: pd.DataFrame, path: Path, guard: bool) -> Export:
-    cell = CsvCells(guard)
+def _write_csv(tables: Iterable[pd.DataFrame], path: Path, guard: bool) -> Export:
+    cell, images = CsvCells(guard), 0
     with written_whole(path) as new, new.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
-        writer.writerows([cell(value) for value in row.values()] for row in plain_rows(table))
-    return Export(path, len(table), cell.notes())
+        for table in tables:
+            writer.writerows([cell(value) for value in row.values()] for row in plain_rows(table))
+            images += len(table)
+    return Export(path, images, cell.notes())
 
 
 class CsvCells:
@@ -222,11 +246,17 @@ class CsvCells:
         )
 
 
-def _write_class_weights(table: pd.DataFrame, path: Path, guard: bool) -> Export:
-    weights = {split: _label_weights(split, rows) for split, rows in split_rows(table).items()}
+def _write_class_weights(tables: Iterable[pd.DataFrame], path: Path, guard: bool) -> Export:
+    sums: dict[str, list[pd.DataFrame]] = {}
+    images = 0
+    for table in tables:
+        for split, rows in split_rows(table).items():
+            sums.setdefault(split, []).append(_label_sums(split, rows))
+        images += len(table)
+    weights = {split: _label_weights(split, own) for split, own in sums.items()}
     if path.suffix.lower() != ".csv":
         write_json(path, weights)
-        return Export(path, len(table))
+        return Export(path, images)
     cell = CsvCells(guard)
     with written_whole(path) as new, new.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -236,7 +266,10 @@ def _write_class_weights(table: pd.DataFrame, path: Path, guard: bool) -> Export
             for split, by_label in weights.items()
             for label, weight in by_label.items()
         )
-    return Export(path, len(table), cell.notes())
+    return Export(path, images, cell.notes())
+
+
+_BY_TABLE = {"csv": _write_csv, "jsonl": _write_jsonl, "class-weights": _write_class_weights}
 
 
 def split_rows(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -248,8 +281,8 @@ def split_rows(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     }
 
 
-def _label_weights(split: str, rows: pd.DataFrame) -> dict[str, float]:
-    """Return {label: sample weight} of one split; refuse images of one label that differ."""
+def _label_sums(split: str, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return smallest, largest, sum and number of the sample weights of each label."""
     if any(is_list(value) for value in rows["label"]):
         raise DataError(
             "images have several labels each, so there is no weight for a label alone. Export csv "
@@ -264,9 +297,16 @@ def _label_weights(split: str, rows: pd.DataFrame) -> dict[str, float]:
             column="label",
             count=missing,
         )
-    by_label = rows.groupby(rows["label"].map(level_text))["sample_weight"].agg(
-        ["min", "max", "mean", "size"]
-    )
+    by_label = rows.groupby(rows["label"].map(level_text))["sample_weight"]
+    return by_label.agg(["min", "max", "sum", "size"])
+
+
+def _label_weights(split: str, sums: Sequence[pd.DataFrame]) -> dict[str, float]:
+    """Return {label: sample weight} of one split; refuse images of one label that differ."""
+    import pandas as pd
+
+    how = {"min": "min", "max": "max", "sum": "sum", "size": "sum"}
+    by_label: pd.DataFrame = pd.concat(sums).groupby(level=0).agg(how)
     by_label["spread"] = by_label["max"] - by_label["min"]
     uneven = by_label[by_label["spread"] > _SAME * by_label["max"]].sort_values(
         "spread", ascending=False
@@ -283,7 +323,8 @@ def _label_weights(split: str, rows: pd.DataFrame) -> dict[str, float]:
             column="label",
             levels=[str(name) for name in uneven.index],
         )
-    return {str(name): float(weight) for name, weight in by_label["mean"].items()}
+    mean = by_label["sum"] / by_label["size"]
+    return {str(name): float(weight) for name, weight in mean.items()}
 
 
 @checked
@@ -311,9 +352,22 @@ def export_run(
     ``run.toml`` in the folder. ``data`` is the folder that its paths start from, if the data were
     moved.
     """
-    from unskew.runs.output import CONFIGURATION, WEIGHTS, file_of, find_target_file, read_report
+    from unskew.runs.output import (
+        CONFIGURATION,
+        WEIGHTS,
+        file_of,
+        find_target_file,
+        is_in_parts,
+        read_report,
+    )
     from unskew.weigh.weights_table import read_weights_table
 
+    if is_in_parts(Path(folder)):
+        output = Path(folder) / PLACES.get(to, to) if path is None else Path(path)
+        start, base = Path(paths_from or output.parent), _data_folder(Path(folder), data)
+        tables = _tables_of_parts(Path(folder), force)
+        moved = (_with_paths_from(start, table, base) for table in tables)
+        return export_parts(moved, to, output, overwrite=overwrite)
     weights = find_target_file(Path(folder), WEIGHTS, target)
     place = PLACES.get(to, to)
     own = place if weights.name == WEIGHTS else file_of(place, target)
@@ -332,6 +386,25 @@ def export_run(
             panel = read_report(Path(folder)).get("mixture") or {}
             options["bias_left"] = dict(panel.get("bias_left", ()))
         return export_weights(table, to, output, pool=pool, overwrite=overwrite, **options)
+
+
+def _tables_of_parts(folder: Path, force: bool) -> Iterator[pd.DataFrame]:
+    """Yield the weights of a run over parts, some rows at a time; each part is compared first."""
+    from unskew.runs.output import CONFIGURATION, PARTS_FILE, PARTS_FOLDER
+    from unskew.runs.part_verification import read_listing
+    from unskew.weigh.weights_table import each_weights_table
+
+    check_files(folder, (PARTS_FILE, CONFIGURATION), force=force)
+    for part in read_listing(folder):
+        file = folder / PARTS_FOLDER / part["name"]
+        if not force and (not file.is_file() or fingerprint_file(file) != part["sha256"]):
+            raise MixedResultsError(
+                f"{str(file)!r} is {'not there' if not file.is_file() else 'another file'}, not "
+                f"that of the run in {str(folder)!r}. Restore it from a copy, or weigh again with "
+                "--overwrite. --force uses it all the same.",
+                path=str(file),
+            )
+        yield from each_weights_table(file)
 
 
 def _read_pool(folder: Path, data: str | PathLike[str] | None) -> Pool:

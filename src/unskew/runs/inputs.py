@@ -12,8 +12,8 @@ from typing import Any
 from unskew.bias.base import Bias
 from unskew.config.families import AUTO
 from unskew.config.problems import named_inputs
-from unskew.config.run_config import RunConfig, read_config, resolved
-from unskew.config.sections import TargetSection
+from unskew.config.run_config import RunConfig, read_config, resolved, with_settings
+from unskew.config.sections import PARTS, TargetSection
 from unskew.errors import ConfigError, InvalidConfigError, OverlapError, first_few
 from unskew.files.atomic import may_write
 from unskew.files.fingerprints import find_versions, fingerprint_file, fingerprint_pool
@@ -21,7 +21,16 @@ from unskew.records import Pool, Target
 from unskew.records.pool_table import name_design_weight
 from unskew.represent.feature_cache import hash_images
 from unskew.represent.pool_features import represent_images
+from unskew.runs.part_inputs import (
+    Beyond,
+    fingerprint_parts,
+    read_part_pool,
+    sample_parts,
+    settle_parts,
+    subsample_size,
+)
 from unskew.sources.label_sets import label_indicators
+from unskew.sources.part_pool import PartPool
 from unskew.sources.readers import read_sample, read_sources
 from unskew.splits.assignment import check_copies_of_splits, check_groups_of_splits, join_splits
 
@@ -39,6 +48,7 @@ class Inputs:
     target : None where the bias model needs none; of several, the main one.
     bias : not fitted.
     targets : several targets by name, the main one first; empty where there is only one.
+    whole : the parts of which ``pool`` is a subsample; None: it is the whole pool.
     """
 
     config: RunConfig = field(repr=False)
@@ -46,6 +56,7 @@ class Inputs:
     target: Target | None
     bias: Bias
     targets: Mapping[str, Target] = field(default_factory=dict)
+    whole: PartPool | None = None
 
 
 def load_config(
@@ -55,6 +66,7 @@ def load_config(
     jobs: int | None = None,
     forecast: bool | None = None,
     target: str | None = None,
+    engine: str | None = None,
     allow_code: Collection[str] = (),
 ) -> RunConfig:
     """Read the settings of a file, and let the command line override some.
@@ -64,9 +76,19 @@ def load_config(
     config = read_config(path, allow_code=allow_code)
     if target is not None:
         config = config.for_target(target)
+    if engine is not None:
+        if config.sources.parquet is None:
+            raise ConfigError(
+                "--engine is for sources.parquet; other sources are read into memory.",
+                option="--engine",
+                value=engine,
+            )
+        config = with_settings(config, "engine", {"name": engine})
     overridden = {"seed": seed, "jobs": jobs}
-    engine = {name: value for name, value in overridden.items() if value is not None}
-    changes: dict[str, Any] = {"engine": config.engine.model_copy(update=engine)} if engine else {}
+    changed = {name: value for name, value in overridden.items() if value is not None}
+    changes: dict[str, Any] = (
+        {"engine": config.engine.model_copy(update=changed)} if changed else {}
+    )
     if forecast is not None:
         changes["report"] = config.report.model_copy(update={"forecast": forecast})
     return config.model_copy(update=changes) if changes else config
@@ -93,15 +115,27 @@ def read_moved_config(
 
 
 def read_pool(config: RunConfig) -> Pool:
-    """Read the list of images of all sources with their splits; no image is opened."""
+    """Read the list of images of all sources with their splits; no image is opened.
+
+    Parts of more images than the subsample has stay a pool in parts.
+    """
     sources = config.sources.settings()
     split = sources.get("split")
     split_file = None
     if isinstance(split, dict) and "file" in split:
         split_file = sources.pop("split")["file"]
-    pool = read_sources(sources, config.folder)
+    if PARTS in sources:
+        pool = read_part_pool(config)
+        if isinstance(pool, PartPool):
+            return pool
+    else:
+        pool = read_sources(sources, config.folder)
     if split_file is not None:
         pool = join_splits(pool, config.place(split_file))
+    return _checked_pool(config, pool)
+
+
+def _checked_pool(config: RunConfig, pool: Pool) -> Pool:
     # Groups that cross splits are refused before any image is opened; copies are known later.
     check_groups_of_splits(pool)
     return with_named_indicators(config, pool)
@@ -128,14 +162,23 @@ def _names_indicator(settings: Any) -> bool:
     return isinstance(settings, str) and settings.startswith("label=")
 
 
-def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
-    """Read the sources, compute features, set unusable images aside, and build target and model."""
-    pool = read_pool(config)
+def read_inputs(
+    config: RunConfig, *, progress: bool | None = None, beyond: Beyond = "refuse"
+) -> Inputs:
+    """Read the sources, compute features, set unusable images aside, and build target and model.
+
+    ``beyond``: what to do with parts of more images than the subsample has.
+    """
+    pool, whole = read_pool(config), None
+    if isinstance(pool, PartPool):
+        whole, pool = pool, settle_parts(config, pool, beyond)
+        pool = pool if beyond == "parts" else _checked_pool(config, pool)
+    in_parts = isinstance(pool, PartPool)
     if pool.images is None and config.represent.features:
         raise ConfigError(
             f"represent.features asks for {first_few(list(map(str, config.represent.features)))}, "
             "computed from pixels, but sources.images = false says that no image is opened. "
-            "Remove one of the two.",
+            "Remove one of the two (of parts the features: their numbers are columns).",
             key="represent.features",
         )
     sections = target_sections(config)
@@ -147,7 +190,8 @@ def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
     pools: Sequence[Pool] = [pool, *samples.values()]
     if pool.images is not None:
         pools = _represented(config, pools, progress)
-    check_copies_of_splits(pools[0])
+    if not in_parts:
+        check_copies_of_splits(pools[0])
     sample_of = dict(zip(samples, pools[1:], strict=True))
     targets = {
         name: Target.sample(sample_of[name], section.holdout or 0.0)
@@ -159,7 +203,8 @@ def read_inputs(config: RunConfig, *, progress: bool | None = None) -> Inputs:
     main = next(iter(targets.values()), None)
     if config.bias["family"] == AUTO:
         config = _with_chosen_bias(config, pools[0], main)
-    return Inputs(config, pools[0], main, config.read_bias(), named)
+    whole = None if in_parts else whole
+    return Inputs(config, pools[0], main, config.read_bias(), named, whole)
 
 
 def target_sections(config: RunConfig) -> dict[str, TargetSection]:
@@ -203,6 +248,8 @@ def _with_chosen_bias(config: RunConfig, pool: Pool, target: Target | None) -> R
     """
     from unskew.choosing.ranking import choose_bias
 
+    if isinstance(pool, PartPool):
+        pool = sample_parts(pool, subsample_size(config), target)
     choice = choose_bias(
         images_to_train_on(pool), None, target, check=False, rng=config.engine.seed
     )
@@ -261,7 +308,10 @@ def _represented(config: RunConfig, pools: Sequence[Pool], progress: bool | None
 def describe_origin(inputs: Inputs, command: str | None) -> dict[str, Any]:
     """Collect what is needed to compute the same results again."""
     config = inputs.config
-    fingerprints: dict[str, Any] = {"pool": fingerprint_pool(inputs.pool)}
+    pool = inputs.pool if inputs.whole is None else inputs.whole
+    fingerprints: dict[str, Any] = {
+        "pool": fingerprint_parts(pool) if isinstance(pool, PartPool) else fingerprint_pool(pool)
+    }
     targets = inputs.targets or ({} if inputs.target is None else {"": inputs.target})
     for name, target in targets.items():
         if isinstance(target.reference, Pool):

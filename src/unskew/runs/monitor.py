@@ -31,7 +31,14 @@ from unskew.runs.monitor_inputs import (
     read_run_settings,
     represent_new,
 )
-from unskew.runs.output import CONFIGURATION, FEATURES, WEIGHTS, check_writable, write_frame
+from unskew.runs.output import (
+    CONFIGURATION,
+    FEATURES,
+    WEIGHTS,
+    check_in_one_file,
+    check_writable,
+    write_frame,
+)
 from unskew.runs.projections import PROJECTIONS
 
 if TYPE_CHECKING:
@@ -118,6 +125,7 @@ def monitor_run(
             option="--state",
             path=str(home),
         )
+    check_in_one_file(out)
     check_files(out, (WEIGHTS, FEATURES, CONFIGURATION))
     config = read_run_settings(out, allow_code)
     check_writable(home)

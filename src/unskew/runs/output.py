@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,13 +51,15 @@ WEIGHTS, SOLUTION = "weights.parquet", "solution.json"
 DIAGNOSTICS, FEATURES = "diagnostics.parquet", "features.parquet"
 MEMBERSHIPS = "memberships.parquet"
 CONFIGURATION, PAGE, SUMMARY = "run.toml", "report.html", "report.json"
+# In place of weights.parquet, of a run over parts: the list of the parts, and their folder.
+PARTS_FILE, PARTS_FOLDER = "weights.json", "weights"
 UNREADABLE = "unreadable.csv"
 # `unskew forecast` writes it, too, before or after the run: a run without a forecast leaves it.
 FORECAST = "forecast.json"
 # Only `unskew train` writes it: where it is, the folder holds models.
 TRAINING = "training.json"
 _FILES = (
-    *(WEIGHTS, MEMBERSHIPS, SOLUTION, DIAGNOSTICS, FEATURES, MAP, UNREADABLE),
+    *(WEIGHTS, PARTS_FILE, MEMBERSHIPS, SOLUTION, DIAGNOSTICS, FEATURES, MAP, UNREADABLE),
     *(CONFIGURATION, PAGE, SUMMARY),
 )
 # Numbers in the table of memberships beyond which it is not written: 64 MB.
@@ -71,20 +73,50 @@ def write_run(run: Run, out: Path) -> list[str]:
     always of one run.
     """
     inputs = run.inputs
-    with written_together(out, [*_FILES, *_files_of_targets(out)]) as folder:
+    with replacing_run(out) as folder:
         for name, weights in files_by_target(run).items():
             write_weights_table(inputs.pool, weights.frame(), folder / file_of(WEIGHTS, name))
             record = solution_record(weights.weights, inputs.bias)
             write_json(folder / file_of(SOLUTION, name), record)
             if has_memberships(weights):
                 write_frame(weights.memberships(), folder / file_of(MEMBERSHIPS, name))
-        write_frame(diagnostics_table(run.summary), folder / DIAGNOSTICS)
         write_frame(features_table(inputs.pool), folder / FEATURES)
         if (points := map_images(inputs.pool, run.weights.frame())) is not None:
             write_frame(points, folder / MAP)
         if run.forecast is not None:
             write_json(folder / FORECAST, run.forecast)
-        return [*_write_page(inputs, run.summary, folder, out), LISTING]
+        return write_page_of(run, folder, out)
+
+
+def replacing_run(out: Path) -> AbstractContextManager[Path]:
+    """Yield a folder whose files take the place of those of the run in ``out``, all or none."""
+    names = [*_FILES, *_files_of_targets(out)]
+    return written_together(out, names, [PARTS_FOLDER] if is_in_parts(out) else [])
+
+
+def write_page_of(run: Run, folder: Path, out: Path) -> list[str]:
+    """Write diagnostics, page and settings into ``folder``; return the names of all its files."""
+    write_frame(diagnostics_table(run.summary), folder / DIAGNOSTICS)
+    return [*_write_page(run.inputs, run.summary, folder, out), LISTING]
+
+
+def is_in_parts(out: Path) -> bool:
+    """Tell whether the weights in the output folder of a run are in parts."""
+    return (out / PARTS_FILE).is_file()
+
+
+def check_in_one_file(out: Path) -> None:
+    """Refuse the output folder of a run whose weights are in parts."""
+    if is_in_parts(out):
+        raise ConfigError(
+            f"the weights in {str(out)!r} are in parts, one for each part of the pool "
+            f"({PARTS_FOLDER}/), and this reads all of them at once. `unskew verify`, `unskew "
+            "export --to csv`, jsonl and class-weights read them part by part. If they fit into "
+            "memory, weigh again with [engine] subsample of at least the number of images; else "
+            "read the parts you need, or weigh a subsample: pool.sample(n) in Python.",
+            path=str(out / PARTS_FILE),
+            key="engine.subsample",
+        )
 
 
 def file_of(file: str, target: str | None = None) -> str:
@@ -117,6 +149,8 @@ def read_target_names(out: Path) -> list[str]:
 
 def find_target_file(out: Path, file: str, target: str | None) -> Path:
     """Return the path of a file of one target of a run; None: of the main one, or the only one."""
+    if file == WEIGHTS:
+        check_in_one_file(out)
     names = read_target_names(out)
     if target is None or names[:1] == [target]:
         return out / file
@@ -153,7 +187,7 @@ def _files_of_targets(out: Path) -> list[str]:
 
 def write_refusal(inputs: Inputs, summary: Summary, out: Path) -> None:
     """Write the page and the settings of a run that was refused; weights of an earlier run go."""
-    with written_together(out, [*_FILES, *_files_of_targets(out)]) as folder:
+    with replacing_run(out) as folder:
         _write_page(inputs, summary, folder, out)
 
 
@@ -214,7 +248,7 @@ def check_output(out: Path, overwrite: bool, config: RunConfig) -> None:
             path=str(out),
         )
     # A run that was stopped, or refused, left no results.
-    has_results = (out / WEIGHTS).exists() and (out / SUMMARY).exists()
+    has_results = ((out / WEIGHTS).exists() or is_in_parts(out)) and (out / SUMMARY).exists()
     if has_results and not overwrite and unfinished_folder(out) is None:
         raise ConfigError(
             f"{str(out)!r} contains {_whose_results(out, config)}. Pass overwrite=True "
@@ -329,14 +363,18 @@ def diagnostics_table(summary: Summary) -> pd.DataFrame:
     return table.astype(dict.fromkeys(numbers, "float64"))
 
 
-def solution_record(weights: Weights, bias: Bias) -> dict[str, Any]:
-    """Return the solved equations, the verdict and the bias model as plain values."""
-    solution, overlap = weights.solution, weights.overlap
+def solution_record(weights: Weights, bias: Bias, whole: Weights | None = None) -> dict[str, Any]:
+    """Return the solved equations, the verdict and the bias model as plain values.
+
+    ``whole``: the weights over parts, where ``weights`` are those of their subsample.
+    """
+    whole = weights if whole is None else whole
+    solution, overlap, diagnosis = whole.solution, whole.overlap, whole.diagnosis
     stderr = np.sqrt(np.maximum(np.diag(weights.covariance()), 0.0))
     record: dict[str, Any] = json_value(
         {
             "sources": list(solution.names),
-            "images": np.bincount(weights.source, minlength=len(solution.names)),
+            "images": [source.images for source in diagnosis.by_source],
             "share": solution.share,
             "u": solution.u,
             "log_normalizer": solution.log_normalizer,
@@ -358,10 +396,10 @@ def solution_record(weights: Weights, bias: Bias) -> dict[str, Any]:
             "heaviest": overlap.heaviest,
             "unseen": overlap.unseen,
             "lone": overlap.lone,
-            "ess": weights.ess,
-            "ess_groups": weights.ess_groups,
+            "ess": diagnosis.ess,
+            "ess_groups": diagnosis.ess_groups,
             "bias": bias.to_dict(),
-            "description": str(weights.describe()).splitlines(),
+            "description": str(whole.describe()).splitlines(),
         }
     )
     return record

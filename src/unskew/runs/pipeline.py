@@ -29,6 +29,7 @@ from unskew.report.summary.summarize import summarize_run
 from unskew.report.summary.verdict_words import mark_placeholder
 from unskew.runs.inputs import Inputs, describe_origin, guessed_target, read_inputs
 from unskew.runs.output import FORECAST, check_output, unreadable_listed, write_refusal, write_run
+from unskew.sources.part_pool import PartPool
 
 # Over all galleries of the page.
 _MOST_PICTURES = 120
@@ -71,11 +72,7 @@ def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run:
     The error's ``summary`` is what the page of the refused run shows.
     """
     config = inputs.config
-    heading: dict[str, Any] = {
-        "title": config.report.title or "Debiasing report",
-        "privacy": config.report.privacy,
-        "provenance": describe_origin(inputs, command),
-    }
+    heading = make_heading(inputs, command)
     by_target = _weigh(inputs, heading)
     weights = next(iter(by_target.values()))
     # The page is about the images that the model was fitted on; the other splits are listed.
@@ -112,8 +109,18 @@ def weigh_inputs(inputs: Inputs, *, command: str | None = None) -> Run:
             seed=config.engine.seed,
         )
         summary = judge_all_targets(replace(summary, targets=panel))
-    summary = _with_placeholder(inputs, summary)
+    summary = with_placeholder(inputs, summary)
     return Run(inputs, weights, diagnostics, summary, by_target if inputs.targets else {})
+
+
+def make_heading(inputs: Inputs, command: str | None) -> dict[str, Any]:
+    """Return what the page of a run begins and ends with: title, privacy, provenance."""
+    report = inputs.config.report
+    return {
+        "title": report.title or "Debiasing report",
+        "privacy": report.privacy,
+        "provenance": describe_origin(inputs, command),
+    }
 
 
 def _weigh(inputs: Inputs, heading: Mapping[str, Any]) -> dict[str, SplitWeights]:
@@ -135,7 +142,7 @@ def _weigh(inputs: Inputs, heading: Mapping[str, Any]) -> dict[str, SplitWeights
             return {"": weigh(inputs.target)}
         except (OverlapError, CoverageError) as error:
             summary = summarize_refusal(inputs.pool, error, target=inputs.target, **heading)
-            error.summary = _with_placeholder(inputs, summary)
+            error.summary = with_placeholder(inputs, summary)
             raise
     weighed, refused = weigh_each(inputs.targets, weigh, reuse, inputs.bias)
     if refused:
@@ -149,13 +156,13 @@ def _weigh(inputs: Inputs, heading: Mapping[str, Any]) -> dict[str, SplitWeights
         )
         target = inputs.targets[next(iter(refused))]
         summary = summarize_refusal(inputs.pool, first, target=target, **heading)
-        summary = _with_placeholder(inputs, summary)
+        summary = with_placeholder(inputs, summary)
         first.summary = summary if len(inputs.targets) == 1 else replace(summary, targets=panel)
         raise first
     return weighed
 
 
-def _with_placeholder(inputs: Inputs, summary: Summary) -> Summary:
+def with_placeholder(inputs: Inputs, summary: Summary) -> Summary:
     """Say on the page that a target is one that `unskew init` guessed, where it is."""
     guess = guessed_target(inputs)
     if guess is None:
@@ -238,6 +245,19 @@ def run(
         return _run_locked(config, folder, command, progress)
 
 
+def check_config(config: RunConfig, *, progress: bool | None = None) -> Summary:
+    """Judge whether a configuration can be debiased, as a run does; of parts the subsample alone.
+
+    An error carries the page of the refused run.
+    """
+    inputs = read_inputs(config, progress=progress, beyond="parts")
+    if isinstance(inputs.pool, PartPool):
+        from unskew.runs.part_run import check_subsample
+
+        return check_subsample(inputs)
+    return weigh_inputs(inputs).summary
+
+
 def _run_locked(
     config: RunConfig | Inputs, folder: Path | None, command: str | None, progress: bool | None
 ) -> Run:
@@ -247,7 +267,11 @@ def _run_locked(
         inputs = config
     else:
         with unreadable_listed(folder):
-            inputs = read_inputs(config, progress=progress)
+            inputs = read_inputs(config, progress=progress, beyond="parts")
+    if isinstance(inputs.pool, PartPool):
+        from unskew.runs.part_run import run_parts
+
+        return run_parts(inputs, folder, command, progress)
     try:
         result = weigh_inputs(inputs, command=command)
     except (OverlapError, CoverageError) as error:

@@ -43,6 +43,7 @@ from unskew.runs.output import (
     FEATURES,
     MEMBERSHIPS,
     PAGE,
+    PARTS_FILE,
     SOLUTION,
     SUMMARY,
     UNREADABLE,
@@ -54,8 +55,11 @@ from unskew.runs.output import (
     has_memberships,
     solution_record,
 )
+from unskew.runs.part_run import forecast_parts
+from unskew.runs.part_verification import changed_parts, check_parts
 from unskew.runs.pipeline import Run
 from unskew.runs.pipeline import run as run_again
+from unskew.sources.part_pool import PartPool
 from unskew.weigh.weights_table import COLUMNS, join_weights, read_weights_table
 
 if TYPE_CHECKING:
@@ -96,7 +100,8 @@ def verify_run(
     _permit_learner(report, [results, config.folder], allow_code)
     checks = [*_check_one_run(results), _check_settings(report, config)]
     try:
-        inputs = read_inputs(_without_cache(config, jobs), progress=progress)
+        without = _without_cache(config, jobs)
+        inputs = read_inputs(without, progress=progress, beyond="parts")
     except UnskewError as error:
         claim = "the inputs exist and can be read"
         return [*checks, Check(claim, f"they cannot: {error}", False)]
@@ -161,9 +166,13 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 def _without_cache(config: RunConfig, jobs: int | None) -> RunConfig:
     """Compute features from the images, not from what an earlier run has cached."""
-    changes: dict[str, Any] = {"represent": config.represent.model_copy(update={"cache": None})}
-    if jobs is not None:
-        changes["engine"] = config.engine.model_copy(update={"jobs": jobs})
+    own = config.engine
+    changes: dict[str, Any] = {
+        "represent": config.represent.model_copy(update={"cache": None}),
+        "engine": own.model_copy(
+            update={"cache": None, "jobs": own.jobs if jobs is None else jobs}
+        ),
+    }
     return config.model_copy(update=changes)
 
 
@@ -184,9 +193,9 @@ def _computed_again(
         return None, error.summary
     if isinstance(shown, Mapping):
         arms = [str(arm) for arm in shown.get("asked", ())]
-        run = add_forecast(
-            run, arms, shown.get("learner_reference"), shown.get("asked_way"), progress=progress
-        )
+        add = forecast_parts if isinstance(inputs.pool, PartPool) else add_forecast
+        asked = arms, shown.get("learner_reference"), shown.get("asked_way")
+        run = add(run, *asked, progress=progress)
     return run, run.summary
 
 
@@ -200,7 +209,6 @@ def _check_one_run(folder: Path) -> Iterator[Check]:
 
 
 def _check_settings(report: Mapping[str, Any], config: RunConfig) -> Check:
-
     now = _plain(plain_value(shown_settings(config)))
     claimed, computed = (
         effective_settings(settings) for settings in (_provenance(report, "settings"), now)
@@ -254,17 +262,22 @@ def _named_changes(kind: str, name: str, inputs: Inputs, folder: Path) -> Iterat
         before = read_parquet(folder / FEATURES)
         if "content" in before.columns and "content" in inputs.pool.frame.columns:
             yield from changed_images(before, inputs.pool.frame)
+    elif name == "parts" and isinstance(inputs.pool, PartPool):
+        yield from changed_parts(inputs.pool, folder)
 
 
 def _check_no_weights(folder: Path) -> Check:
-    present = (folder / WEIGHTS).is_file()
+    present = [name for name in (WEIGHTS, PARTS_FILE) if (folder / name).is_file()]
     claim = "there are no weights: the target is not identifiable"
-    return Check(claim, f"there is a {WEIGHTS}" if present else "none", not present)
+    return Check(claim, f"there is a {present[0]}" if present else "none", not present)
 
 
 def _check_tables(run: Run, folder: Path) -> Iterator[Check]:
     """Check weights.parquet, solution.json and the other files next to the report."""
-    for target, own in files_by_target(run).items():
+    in_parts = isinstance(run.inputs.pool, PartPool)
+    if in_parts:
+        yield from check_parts(run, folder)
+    for target, own in ({} if in_parts else files_by_target(run)).items():
         yield from _check_weights(run, own, folder, target)
     diagnostics = diagnostics_table(run.summary)
     claim = f"{DIAGNOSTICS} contains sizes and effective sizes"
@@ -274,6 +287,8 @@ def _check_tables(run: Run, folder: Path) -> Iterator[Check]:
             claim, _records(read_parquet(_existing(folder / DIAGNOSTICS))), _records(diagnostics)
         ),
     )
+    if in_parts:
+        return
     features = features_table(run.inputs.pool)
     claim = f"{FEATURES} contains what is known about every image"
     yield _compared(

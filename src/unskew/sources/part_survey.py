@@ -81,7 +81,7 @@ class Survey:
     names : the sources, in the order in which they appear.
     cells : one row for each source and combination of levels that occurs, with the values of one
         image of it: source, the attributes, count (images), design (the sum of their design
-        weights), square (of their squares), weighed (images with a design weight above 0).
+        weights), square (of their squares), largest (of them), weighed (images with one above 0).
     """
 
     names: tuple[str, ...]
@@ -146,6 +146,7 @@ def survey_parts(engine: Engine, blocks: Sequence[FileBlock], state: SurveyState
     cells = every.iloc[first].reset_index(drop=True)
     for name in ("count", "design", "weighed", "square"):
         cells[name] = np.bincount(cell_n, weights=every[name].to_numpy(), minlength=first.size)
+    cells["largest"] = _largest(every["largest"].to_numpy(), cell_n, first.size)
     cells["source"] = [names[k] for k in source_n[first]]
     cells.attrs["design"] = DESIGN_WEIGHT in state.reader.columns
     return Survey(tuple(names), cells)
@@ -184,7 +185,14 @@ def survey_block(block: FileBlock, state: SurveyState) -> tuple[pd.DataFrame, Ha
     cells["design"] = np.bincount(cell_n, weights=design_n)
     cells["weighed"] = np.bincount(cell_n, weights=design_n > 0)
     cells["square"] = np.bincount(cell_n, weights=design_n**2)
+    cells["largest"] = _largest(design_n, cell_n, first.size)
     return cells, hash_n
+
+
+def _largest(value_n: Floats, cell_n: Ints, size: int) -> Floats:
+    largest_c = np.zeros(size)
+    np.maximum.at(largest_c, cell_n, value_n)
+    return largest_c
 
 
 def hash_values(column: pd.Series[Any]) -> Hashes:

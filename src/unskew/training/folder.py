@@ -29,6 +29,7 @@ from unskew.runs.output import (
     TRAINING,
     WEIGHTS,
     check_writable,
+    is_in_parts,
 )
 from unskew.runs.projections import PROJECTIONS
 from unskew.training.inputs import SPLITS, TrainingInputs
@@ -78,6 +79,12 @@ def check_training_folder(out: Path, *, resume: bool, force: bool) -> None:
         raise ConfigError(
             f"{str(out)!r} contains the results of another run (`unskew weigh`), and no training "
             "to continue. Name another folder with -o, or add --force to replace them.",
+            path=str(out),
+        )
+    if is_in_parts(out):
+        raise ConfigError(
+            f"{str(out)!r} contains the results of a run over Parquet parts. Name another folder "
+            "with -o.",
             path=str(out),
         )
     if not started and (out / ARMS_FOLDER).exists():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -113,9 +114,6 @@ def read_weights_table(path: str | PathLike[str]) -> pd.DataFrame:
 
     A file that does not exist, or is no table of weights, is a `DataError`.
     """
-    import pandas as pd
-    import pyarrow as pa
-
     file = Path(path)
     if not file.is_file():
         raise DataError(
@@ -123,7 +121,28 @@ def read_weights_table(path: str | PathLike[str]) -> pd.DataFrame:
             "output folder OUT.",
             path=str(file),
         )
-    table = read_arrow(file)
+    frame = _frame_of(read_arrow(file), file)
+    with damage_named(file, "a table of weights"):
+        _check_values(frame, file)
+    return frame
+
+
+def each_weights_table(path: str | PathLike[str]) -> Iterator[pd.DataFrame]:
+    """Read weights.parquet some rows at a time, for weights that are too many for memory."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    damaged = damage_named(path, "a table of weights", silent=False)
+    with damaged, pq.ParquetFile(path) as opened:
+        for batch in opened.iter_batches():
+            yield _frame_of(pa.Table.from_batches([batch]), Path(path))
+
+
+def _frame_of(table: Any, file: Path) -> pd.DataFrame:
+    """Return the columns of a table of weights; lists of labels are lists again."""
+    import pandas as pd
+    import pyarrow as pa
+
     lacking = [name for name in COLUMNS if name not in table.column_names]
     if lacking:
         raise DataError(
@@ -139,7 +158,6 @@ def read_weights_table(path: str | PathLike[str]) -> pd.DataFrame:
             )
     with damage_named(file, "a table of weights"):
         frame: pd.DataFrame = table.select(list(COLUMNS)).to_pandas(ignore_metadata=True)
-        _check_values(frame, file)
     if pa.types.is_list(table.schema.field("label").type):
         frame["label"] = pd.Series(
             [None if value is None else list(value) for value in frame["label"]], dtype=object

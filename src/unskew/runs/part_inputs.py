@@ -1,0 +1,153 @@
+"""Sources in Parquet parts: read into an ordinary pool, or, beyond the subsample, left in parts."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import weakref
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from unskew.config.run_config import RunConfig
+from unskew.engine.block_engines import Engine, EngineSettings, open_engine
+from unskew.errors import ConfigError
+from unskew.records import Pool, Target
+from unskew.represent.workers import count_jobs
+from unskew.sources.part_pool import PartPool
+
+SUBSAMPLE = 1_000_000
+# What a command does with more images than the subsample has.
+Beyond = Literal["refuse", "sample", "parts"]
+log = logging.getLogger(__name__)
+
+
+def read_part_pool(config: RunConfig) -> Pool:
+    """Read parts of no more images than the subsample into a pool; others stay in parts.
+
+    The engine of a pool in parts ends with it.
+    """
+    from unskew.sources.parquet_parts import read_parts
+
+    sources, engine = config.sources, _open_engine(config)
+    roles = ("source", "id", "design_weight", "label", "group", "split")
+    written = {role: getattr(sources, role) for role in roles}
+    options: dict[str, Any] = {
+        role: column for role, column in written.items() if isinstance(column, str)
+    }
+    options |= {"block_rows": config.engine.block_rows, "engine": engine}
+    try:
+        pool = read_parts(sources.parquet, base=config.folder, **options)
+        if len(pool) <= subsample_size(config):
+            whole = pool.sample(len(pool))
+            engine.close()
+            return whole
+    except BaseException:
+        engine.close()
+        raise
+    weakref.finalize(pool, engine.close)
+    return pool
+
+
+def subsample_size(config: RunConfig) -> int:
+    """Return the number of images to learn on."""
+    return config.engine.subsample or SUBSAMPLE
+
+
+def _open_engine(config: RunConfig) -> Engine:
+    own = config.engine
+    if own.cache and config.block_cache is None:
+        log.warning(
+            "decoded columns are not kept in %s: it is outside of the folder of the configuration, "
+            "and is no such cache yet. If you want them there, create it, empty.",
+            config.place(own.cache),
+        )
+    written: dict[str, Any] = {
+        "workers": count_jobs(jobs) if (jobs := own.workers or own.jobs) else None,
+        "processes": own.processes,
+        "address": own.address,
+        "cache": None if config.block_cache is None else str(config.block_cache),
+        "block_rows": own.block_rows,
+        "retries": own.retries,
+    }
+    known = {name: value for name, value in written.items() if value is not None}
+    return open_engine(own.name, EngineSettings(**known))
+
+
+def settle_parts(config: RunConfig, pool: PartPool, beyond: Beyond) -> Pool:
+    """Return the pool in parts, or a subsample of it, as a command can use it."""
+    size = subsample_size(config)
+    if isinstance(config.sources.split, dict):
+        raise ConfigError(
+            "a table of splits is not joined to parts block by block: write the split into a "
+            "column of the parts, and name that.",
+            key="sources.split",
+        )
+    if beyond == "refuse":
+        raise ConfigError(
+            f"this needs all images in memory, and the parts have {len(pool):,}, more than the "
+            f"subsample of {size:,}. Where they fit into memory, set [engine] subsample to at "
+            "least their number. Else write a subsample of them: pool.sample(n) in Python, with "
+            "pool = Pool.from_parquet(…).",
+            key="engine.subsample",
+            value=size,
+            count=len(pool),
+        )
+    if beyond == "parts":
+        _check_streamed(config, pool)
+        return pool
+    main = config.for_target(None)
+    log.warning(
+        "this is computed from a subsample of about %s of %s images ([engine] subsample).",
+        *(f"{count:,}" for count in (size, len(pool))),
+    )
+    return sample_parts(pool, size, None if main.target is None else main.read_target())
+
+
+def sample_parts(pool: PartPool, size: int, target: Target | None) -> Pool:
+    """Draw the subsample, stratified by source and the attributes of the target."""
+    by = () if target is None else tuple(target.by or ())
+    bins = {} if target is None else {name: tuple(edges) for name, edges in target.bins.items()}
+    return pool.sample(size, by=by, bins=bins)
+
+
+def _check_streamed(config: RunConfig, pool: PartPool) -> None:
+    size = subsample_size(config)
+    beyond = (
+        f"the parts have {len(pool):,} images, more than the subsample of {size:,}. Where they fit "
+        "into memory, set [engine] subsample to at least their number"
+    )
+    if "split" in pool.columns:
+        raise ConfigError(
+            f"splits are not weighed apart block by block, and {beyond}; else write the parts of "
+            "each split into a folder of its own.",
+            key="sources.split",
+        )
+    if len(config.targets) > 1:
+        names = list(config.targets)
+        raise ConfigError(
+            f"several targets are not weighed together block by block, and {beyond}; else weigh "
+            f"to one after the other: --target {names[0]}, into a folder of its own.",
+            key="targets",
+            allowed=names,
+        )
+    if config.solve.method != "newton":
+        raise ConfigError(
+            f"block by block the normalizers are found by 'newton', and {beyond}.",
+            key="solve.method",
+            value=config.solve.method,
+        )
+
+
+def fingerprint_parts(pool: PartPool) -> dict[str, str]:
+    """Return the fingerprint of the parts: their names, sizes and rows, not their content."""
+    lines = json.dumps([[name, *facts] for name, facts in describe_parts(pool).items()])
+    return {"parts": hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest()}
+
+
+def describe_parts(pool: PartPool) -> Mapping[str, tuple[int, int]]:
+    """Return {name: (bytes, rows)} of every part."""
+    from unskew.debiasing.part_weights import part_names
+
+    sizes = [(int(part.stamp.partition("-")[0]), part.rows) for part in pool.parts]
+    return dict(zip(part_names(pool), sizes, strict=True))
