@@ -166,5 +166,5 @@ def _flag_uncovered(data: BiasData, names: Sequence[str]) -> tuple[str, ...]:
         return ()
     return flagged(
         f"{share:.1%} of the target's images have {first_few(shown)}, which no source has: "
-        "results describe the rest of the target",
+        "results describe the rest of the target"
     )

@@ -14,13 +14,7 @@ import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Factor
 from unskew.bias.class_shift import ClassShift, resolve_class_shift
-from unskew.bias.fit_rows import (
-    FitRows,
-    check_origin,
-    exclude_rows,
-    gather_rows,
-    place_in_strata,
-)
+from unskew.bias.fit_rows import FitRows, check_origin, exclude_rows, gather_rows, place_in_strata
 from unskew.bias.fitted import FittedBias, log_likelihood
 from unskew.bias.strata import (
     FittedStrata,

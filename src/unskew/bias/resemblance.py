@@ -108,9 +108,7 @@ def compare_with_target(fitted: FittedBias, weight_r: Floats) -> Resemblance | N
     if data.design is not None:
         design_n = np.concatenate([data.design[pool_at], design_m / design_m.mean()])
     separation = judge_separation(
-        fitted,
-        ScoredImages(both, pool_at, odds, weight, fold, unit, design_n),
-        data.seed,
+        fitted, ScoredImages(both, pool_at, odds, weight, fold, unit, design_n), data.seed
     )
     chance = (
         "" if separation is None else f" ± {separation.stderr:.2f}, p = {separation.p_value:.2g}"

@@ -149,9 +149,7 @@ class Redraw:
         assert self.profile.derivative is not None
         return self.profile.derivative.block(at)
 
-    def _drawn(
-        self,
-    ) -> Iterator[tuple[int, Ints, Floats, dict[int, Singles], dict[int, Singles]]]:
+    def _drawn(self) -> Iterator[tuple[int, Ints, Floats, dict[int, Singles], dict[int, Singles]]]:
         """Yield stratum, rows, q, and two kinds of residuals by source, (B, b) each.
 
         The first are among the compared sources, the second among all, which make the scores. They

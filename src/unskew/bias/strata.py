@@ -10,13 +10,7 @@ import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Description, Factor
 from unskew.engine.arguments import Bins, checked
-from unskew.errors import (
-    ConfigError,
-    DataError,
-    first_few,
-    warn_caller,
-    wrong_option,
-)
+from unskew.errors import ConfigError, DataError, first_few, warn_caller, wrong_option
 from unskew.records import Bools, Floats, Ints, Pool, Target
 from unskew.records.levels import text_levels
 from unskew.splits.folds import unit_codes

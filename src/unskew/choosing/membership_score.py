@@ -195,8 +195,7 @@ def score_memberships(model: Bias, folds: Folds, *, seed: int = 0) -> Membership
     )
     outside = float(
         np.average(
-            own_r[folds.scored] == 0.0,
-            weights=None if design_r is None else design_r[folds.scored],
+            own_r[folds.scored] == 0.0, weights=None if design_r is None else design_r[folds.scored]
         )
     )
     return MembershipScore(value_r, outside, fold_mean, design_r)

@@ -42,8 +42,7 @@ def advise_run(
         ),
     ] = None,
     overlap: Annotated[
-        bool,
-        typer.Option("--overlap", help="Links and largest weights as the verdict wants them."),
+        bool, typer.Option("--overlap", help="Links and largest weights as the verdict wants them.")
     ] = False,
     link_error: Annotated[
         float | None,

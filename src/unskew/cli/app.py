@@ -228,8 +228,7 @@ def check(
 def give_weights(
     configuration: Configuration,
     output: Annotated[
-        Path,
-        typer.Option("--output", "-o", help="Folder for the results; created if necessary."),
+        Path, typer.Option("--output", "-o", help="Folder for the results; created if necessary.")
     ],
     overwrite: Overwrite = False,
     target: OneTarget = None,

@@ -111,8 +111,7 @@ MetricsFolder = Annotated[
     ),
 ]
 Pairs = Annotated[
-    Path | None,
-    typer.Option("--pairs", help="Table of compared images: id_a, id_b, same, score."),
+    Path | None, typer.Option("--pairs", help="Table of compared images: id_a, id_b, same, score.")
 ]
 Thresholds = Annotated[
     list[float] | None,

@@ -78,11 +78,7 @@ def predict_gain(
     check_one_form(as_json, as_markdown)
     with remarks(quiet):
         config = load_config(
-            configuration,
-            seed=seed,
-            jobs=jobs,
-            target=target,
-            allow_code=allow_code or (),
+            configuration, seed=seed, jobs=jobs, target=target, allow_code=allow_code or ()
         )
         if learner is not None:
             permit_code(learner, allow_code or (), [config.folder], typed=True)
@@ -136,11 +132,7 @@ def rehearse_sources(
 
     with remarks(quiet):
         config = load_config(
-            configuration,
-            seed=seed,
-            jobs=jobs,
-            target=target,
-            allow_code=allow_code or (),
+            configuration, seed=seed, jobs=jobs, target=target, allow_code=allow_code or ()
         )
         inputs = read_inputs(config, progress=shows_progress(quiet, as_json))
         rehearsal = rehearse_inputs(inputs, progress=shows_progress(quiet, as_json))

@@ -80,8 +80,7 @@ Replicates = Annotated[
 Download = Annotated[
     bool,
     typer.Option(
-        "--download",
-        help="Fetch a missing CIFAR archive from its home page, and check it.",
+        "--download", help="Fetch a missing CIFAR archive from its home page, and check it."
     ),
 ]
 Data = Annotated[

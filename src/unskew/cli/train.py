@@ -88,16 +88,13 @@ Seeds = Annotated[
 # Each overrides its key of [learn].
 _HOW, _CHANGES = "How a network is trained", "Augmentation"
 Batch = Annotated[
-    int | None,
-    typer.Option("--batch", help="Images in a step.", rich_help_panel=_HOW),
+    int | None, typer.Option("--batch", help="Images in a step.", rich_help_panel=_HOW)
 ]
 OptimizerName = Annotated[
-    str | None,
-    typer.Option("--optimizer", help="sgd or adamw.", rich_help_panel=_HOW),
+    str | None, typer.Option("--optimizer", help="sgd or adamw.", rich_help_panel=_HOW)
 ]
 Rate = Annotated[
-    float | None,
-    typer.Option("--learning-rate", help="Its largest value.", rich_help_panel=_HOW),
+    float | None, typer.Option("--learning-rate", help="Its largest value.", rich_help_panel=_HOW)
 ]
 ScheduleName = Annotated[
     str | None,
@@ -118,12 +115,10 @@ Milestones = Annotated[
     ),
 ]
 Momentum = Annotated[
-    float | None,
-    typer.Option("--momentum", help="Of the optimiser.", rich_help_panel=_HOW),
+    float | None, typer.Option("--momentum", help="Of the optimiser.", rich_help_panel=_HOW)
 ]
 Decay = Annotated[
-    float | None,
-    typer.Option("--weight-decay", help="Of the optimiser.", rich_help_panel=_HOW),
+    float | None, typer.Option("--weight-decay", help="Of the optimiser.", rich_help_panel=_HOW)
 ]
 HeadShare = Annotated[
     float | None,
@@ -170,8 +165,7 @@ Augment = Annotated[
     ),
 ]
 CropName = Annotated[
-    str | None,
-    typer.Option("--crop", help="shift, resized or none.", rich_help_panel=_CHANGES),
+    str | None, typer.Option("--crop", help="shift, resized or none.", rich_help_panel=_CHANGES)
 ]
 Flip = Annotated[
     bool | None,
@@ -269,11 +263,7 @@ def train_network(
                 option="--weights",
             )
         config = load_config(
-            configuration,
-            seed=seed,
-            jobs=jobs,
-            target=target,
-            allow_code=allow_code or (),
+            configuration, seed=seed, jobs=jobs, target=target, allow_code=allow_code or ()
         )
         if model is not None:
             permit_code(model, allow_code or (), [config.folder], typed=True)

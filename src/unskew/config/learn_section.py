@@ -147,8 +147,7 @@ class LearnSection(Section):
         "three numbers above 0", "The same of the deviation.", min_length=3, max_length=3
     )
     augment: bool | None = setting(
-        "true or false",
-        "Change images at random, as the following keys say; without it, true.",
+        "true or false", "Change images at random, as the following keys say; without it, true."
     )
     crop: Literal["shift", "resized", "none"] | None = setting(
         '"shift", "resized" or "none"',

@@ -235,10 +235,7 @@ def _extreme(cost_c: Floats, covered_c: Bools, low_c: Floats, high_c: Floats) ->
     size = cost_c.size
     used_c = covered_c.astype(np.float64)
     bounds_rows = np.vstack(
-        [
-            np.column_stack([np.eye(size), -high_c]),
-            np.column_stack([-np.eye(size), low_c]),
-        ]
+        [np.column_stack([np.eye(size), -high_c]), np.column_stack([-np.eye(size), low_c])]
     )
     sums = np.vstack([np.append(used_c, 0.0), np.append(np.ones(size), -1.0)])
     solved = scipy.optimize.linprog(

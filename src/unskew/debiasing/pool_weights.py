@@ -15,12 +15,7 @@ from unskew.debiasing.train_fit import SplitOutcome, TrainFit, masses_text
 from unskew.debiasing.unused_masses import check_unused
 from unskew.engine.arguments import Count, ShareAboveZero, checked
 from unskew.engine.block_engines import check_engine
-from unskew.errors import (
-    ConfigError,
-    DataError,
-    UnskewError,
-    first_few,
-)
+from unskew.errors import ConfigError, DataError, UnskewError, first_few
 from unskew.records import Floats, Ints, Pool, Target, Weights
 from unskew.records.arrays import Randomness, seed_of
 from unskew.records.clustered_mean import effective_size

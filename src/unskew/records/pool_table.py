@@ -11,11 +11,7 @@ import numpy as np
 from unskew.engine.arguments import checked
 from unskew.errors import ConfigError, DataError, complex_columns, did_you_mean, first_few
 from unskew.records import Pool, Target
-from unskew.records.design_weights import (
-    DESIGN_WEIGHT,
-    check_design_weights,
-    scale_design_weights,
-)
+from unskew.records.design_weights import DESIGN_WEIGHT, check_design_weights, scale_design_weights
 from unskew.records.levels import text_levels
 from unskew.records.pool import Images
 

@@ -247,8 +247,7 @@ def inverse_margins(fitted_c: Floats, indicator_cj: Floats) -> Floats:
     """(…, J, J) (Zᵀ diag(μ) Z)⁺, of one source or of all."""
     weighted_cj = fitted_c[..., None] * indicator_cj
     return np.asarray(
-        np.linalg.pinv(indicator_cj.T @ weighted_cj, hermitian=True, rcond=1e-12),
-        dtype=np.float64,
+        np.linalg.pinv(indicator_cj.T @ weighted_cj, hermitian=True, rcond=1e-12), dtype=np.float64
     )
 
 

@@ -68,9 +68,7 @@ def rake_table(weight_c: Floats, margins: Sequence[MarginOfCells]) -> Floats:
     keep_c = find_possible(weight_c, margins)
     kept = [
         replace(
-            margin,
-            mass_l=margin.mass_l / math.fsum(margin.mass_l),
-            code_c=margin.code_c[keep_c],
+            margin, mass_l=margin.mass_l / math.fsum(margin.mass_l), code_c=margin.code_c[keep_c]
         )
         for margin in margins
     ]

@@ -233,10 +233,7 @@ def judge_contrasts(
     tests = (plain, linked)
     if null_jj is not None:
         slope = 1.0 / (estimate.value * (1.0 - estimate.value))
-        tests = (
-            replace(plain, covariance=null_jj),
-            replace(linked, covariance=slope**2 * null_jj),
-        )
+        tests = (replace(plain, covariance=null_jj), replace(linked, covariance=slope**2 * null_jj))
     within_sd, p_within = math.nan, 1.0
     if contrasts.within is not None:
         within_sd = contrasts.within.sd
@@ -284,9 +281,7 @@ def _on_scale(plain: SourceSpread, kind: str, effective_j: Floats) -> SourceSpre
     share_j = (np.clip(plain.y, 0.0, 1.0) * effective_j + 0.5) / (effective_j + 1.0)
     slope_j = 1.0 / (share_j * (1.0 - share_j))
     return SourceSpread(
-        scipy.special.logit(share_j),
-        slope_j[:, None] * plain.covariance * slope_j,
-        plain.freedom,
+        scipy.special.logit(share_j), slope_j[:, None] * plain.covariance * slope_j, plain.freedom
     )
 
 

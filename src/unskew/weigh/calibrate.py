@@ -184,10 +184,7 @@ def read_weight(weights: Weights | npt.ArrayLike, name: str = "weights") -> Floa
 
 
 def _collapse(
-    weight_n: Floats,
-    keep_n: Bools,
-    margins: Sequence[MarginOfCells],
-    means: Sequence[MeanOfCells],
+    weight_n: Floats, keep_n: Bools, margins: Sequence[MarginOfCells], means: Sequence[MeanOfCells]
 ) -> tuple[Floats, Ints, Ints]:
     """Merge kept images that agree in all levels and values.
 

@@ -48,7 +48,5 @@ def weigh_new_images(weights: Weights, table: Pool | pd.DataFrame) -> Floats:
         )
     with np.errstate(over="ignore", invalid="ignore"):
         return np.where(
-            unit_m > 0,
-            weights.weight.size * unit_m * np.exp(-total_m - estimation.log_total),
-            0.0,
+            unit_m > 0, weights.weight.size * unit_m * np.exp(-total_m - estimation.log_total), 0.0
         )

@@ -39,11 +39,7 @@ _ERRORS = 1.28
 
 
 def judge_tail(
-    overlap: Overlap,
-    weight_n: Floats,
-    unit_n: Ints | None = None,
-    *,
-    beside_sample: bool = False,
+    overlap: Overlap, weight_n: Floats, unit_n: Ints | None = None, *, beside_sample: bool = False
 ) -> Overlap:
     """Turn the verdict to "weak" where one unit (image or group) carries much of the variance.
 

@@ -272,13 +272,7 @@ def _stratum_rows(
 
 
 def _stratum_row(
-    pool: Pool,
-    strata: TargetStrata,
-    at: int,
-    images: int,
-    units: int,
-    hide: bool,
-    private: bool,
+    pool: Pool, strata: TargetStrata, at: int, images: int, units: int, hide: bool, private: bool
 ) -> StratumRow:
     # As the target was given, before it was made smaller.
     covered = 1 - sum(strata.uncovered.values())

@@ -20,12 +20,7 @@ from unskew.report.summary.columns import (
     read_shown_column,
     read_target_column,
 )
-from unskew.report.summary.privacy import (
-    SMALLEST_CELL,
-    count_units,
-    private_sentences,
-    too_small,
-)
+from unskew.report.summary.privacy import SMALLEST_CELL, count_units, private_sentences, too_small
 from unskew.target.settings import reference_sentences
 
 if TYPE_CHECKING:

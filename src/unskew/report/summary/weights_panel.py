@@ -12,12 +12,7 @@ from unskew.records import Floats, Ints, Overlap
 from unskew.report.summary.column_balance import ShownDistribution
 from unskew.report.summary.columns import bin_codes, round_edges
 from unskew.report.summary.plain import rounded
-from unskew.report.summary.privacy import (
-    SMALLEST_CELL,
-    hidden_cells,
-    overlap_message,
-    shown_size,
-)
+from unskew.report.summary.privacy import SMALLEST_CELL, hidden_cells, overlap_message, shown_size
 from unskew.report.summary.record import Histogram, Number, OverlapPanel, Spread, WeightsPanel
 from unskew.report.summary.source_table import hidden_sources
 from unskew.report.summary.stratum_table import StratumTable
