@@ -116,10 +116,7 @@ def _share_identified(column: pd.Series[Any], source_n: Ints, n_sources: int) ->
 
 
 def _cut(column: pd.Series[Any], n_sources: int) -> Ints:
-    """Cut at quantiles (64 bins for each source, of 10 images or more) and in the widest gaps.
-
-    In a gap one source may end.
-    """
+    """Cut at quantiles (64 bins for each source, of 10 images or more) and in the widest gaps."""
     value_n = read_numbers(column, str(column.name))
     some_m = np.sort(value_n[:: max(1, value_n.size // _ENOUGH_ROWS)])
     n_bins = min(64 * n_sources, some_m.size // 10)

@@ -200,10 +200,7 @@ def _bias_data(
 
 
 def _stacked(frame: pd.DataFrame, sample: pd.DataFrame) -> pd.DataFrame:
-    """Put the sample under the pool; categories of the pool stay categories.
-
-    Next to numbers of the sample they would become numbers.
-    """
+    """Put the sample under the pool; categories of the pool stay categories."""
     import pandas as pd
 
     categories = [

@@ -237,10 +237,7 @@ class FittedBias:
 
 
 def _common_population(populations: Sequence[str], targeted: bool) -> str:
-    """Describe what all factors together leave of the target, in any order.
-
-    ``targeted``: the first is that of the strata, and comes first.
-    """
+    """Describe what all factors together leave of the target, in any order."""
     first, others = (populations[:1], populations[1:]) if targeted else ((), populations)
     ordered = [*first, *sorted(set(others) - set(first))]
     parts = [population for population in ordered if population != THE_TARGET]

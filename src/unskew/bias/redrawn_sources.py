@@ -149,10 +149,7 @@ def _redraw_strata(
     replicates: int,
     seed: int,
 ) -> tuple[Singles, int]:
-    """Return (B, K, T) sums of replicates where each stratum has a free ω, and rows behind them.
-
-    Strata of one source tell nothing. Groups may be in several strata: then all rows are drawn.
-    """
+    """Return (B, K, T) sums of replicates where each stratum has a free ω, and rows behind them."""
     row = np.flatnonzero(profile.is_shared_c[profile.cell])
     n_shared = row.size
     if n_shared == 0:

@@ -165,10 +165,7 @@ def _thin(n: int, weight_r: Floats, rng: np.random.Generator) -> Ints:
 
 
 def _folds(unit: Ints, is_target: npt.NDArray[np.bool_], seed: int) -> Ints | None:
-    """Deal out folds that keep units whole.
-
-    None where some fold would have to tell one side from the other without having seen it.
-    """
+    """Deal out folds that keep units whole."""
     if np.unique(unit).size < _FOLDS:
         return None
     fold = deal_folds(unit, is_target.astype(np.int64), _FOLDS, seed)
@@ -191,10 +188,7 @@ def _matrix(both: pd.DataFrame) -> Floats:
 
 
 def _held_out_odds(x: Floats, is_target: Any, weight: Floats, fold: Ints, seed: int) -> Floats:
-    """Find the odds target : weighted pool of every image, from the model of the other folds.
-
-    Both sides have the same total weight.
-    """
+    """Find the odds target : weighted pool of every image, from the model of the other folds."""
     from sklearn.ensemble import GradientBoostingClassifier
 
     odds = np.ones(is_target.size)

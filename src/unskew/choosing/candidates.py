@@ -264,10 +264,7 @@ def evaluate_candidate(
 
 
 def _attempt(compute: Callable[[], Any]) -> tuple[Any, str, tuple[str, ...]]:
-    """Return the result or None, why there is none, and warnings of unskew.
-
-    Other warnings go on to the user.
-    """
+    """Return the result or None, why there is none, and warnings of unskew."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -349,10 +346,7 @@ def _identifying_columns(model: Bias, pool: Pool) -> tuple[str, ...]:
 def _fit_p_value(
     model: Bias, pool: Pool, columns: Sequence[str], weights: Weights, seed: int
 ) -> tuple[float | None, tuple[str, ...]]:
-    """Return the p-value of `check_fit`, or None, and why the check failed, if it did.
-
-    All candidates are tested on the same columns; None where nothing can be tested.
-    """
+    """Return the p-value of `check_fit`, or None, and why the check failed, if it did."""
     from unskew.bias.fit_check import check_fit
 
     check, failure, _ = _attempt(

@@ -95,10 +95,7 @@ def restricted_facts(pool: Pool, targets: Sequence[Target]) -> tuple[str, ...]:
 
 
 def _given_strata(pool: Pool, target: Target) -> Iterator[TargetStrata]:
-    """Stratify by every given distribution alone.
-
-    Margins are facts, a joint table raked from them is not.
-    """
+    """Stratify by every given distribution alone."""
     single = [
         replace(target, by=fact.by, facts=(fact,), interactions=None) for fact in target.facts
     ]

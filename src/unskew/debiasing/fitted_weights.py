@@ -68,10 +68,7 @@ def strata_message(target: TargetStrata, overlap: Overlap, n_sources: int, *, al
 
 
 def _judge_links_in_strata(fitted: FittedBias, overlap: Overlap, weight_r: Floats) -> Overlap:
-    """Judge the links of a product with strata, which have to hold within strata.
-
-    Every stratum has normalizers of its own; their errors move mass within it.
-    """
+    """Judge the links of a product with strata, which have to hold within strata."""
     data, profile = fitted.data, fitted.profile
     seen_ck = np.zeros(profile.u.shape, dtype=np.bool_)
     seen_ck[data.cell, data.source] = True
@@ -287,10 +284,7 @@ def _units(pool: Pool, fitted: FittedBias) -> Ints | None:
 
 
 def _solve_fitted(fitted: FittedBias, seed: int, solver: SolverOptions) -> Weights:
-    """Solve the equations for the fitted ω, the target's sample being one of the sources.
-
-    Newton's method begins where the fit ended.
-    """
+    """Solve the equations for the fitted ω, the target's sample being one of the sources."""
     data = fitted.data
     unit_r = data.unit if fitted.omega_is_known else None
     if fitted.profile.solved is not None and not solver:
@@ -326,10 +320,7 @@ def _evaluate(fitted: FittedBias, solved: Weights | None) -> tuple[FittedBias, F
 
 
 def _evaluate_solved(fitted: FittedBias, solved: Weights) -> FittedWeights | None:
-    """Do what `evaluate_fitted` does from the solver's scaled rows, which saves a pass over ω.
-
-    None where the sample's own term hides the others in rounding.
-    """
+    """Do what `evaluate_fitted` does from the solver's scaled rows, which saves a pass over ω."""
     data = fitted.data
     if data.sample is None:
         # The solver's weights are those of the pool, and its u such that they sum to 1.

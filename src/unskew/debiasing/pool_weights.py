@@ -403,11 +403,7 @@ def _with_others(
 
 
 def _whole_strata(pool: Pool, fitted: FittedBias) -> TargetStrata | None:
-    """Find the strata of all splits together; None without strata.
-
-    Levels outside the target's scope and missing ones follow the target's rules. Groups do not
-    cross splits, so that each image's part of a unit is the same in the pool and in its split.
-    """
+    """Find the strata of all splits together; None without strata."""
     from unskew.bias.strata import Strata, stratify_for
 
     part = next((part for part in fitted.model.parts if isinstance(part, Strata)), None)
@@ -422,10 +418,7 @@ def _whole_strata(pool: Pool, fitted: FittedBias) -> TargetStrata | None:
 def _check_uniform(
     target: Target | None, whole: TargetStrata | None, train: Ints
 ) -> dict[str, float]:
-    """Return {what train has no image of: its mass}, an error unless the target allows it.
-
-    A uniform target is uniform over the levels of all splits.
-    """
+    """Return {what train has no image of: its mass}, an error unless the target allows it."""
     from unskew.target.strata import allow_uncovered
 
     if target is None or target.kind != "uniform" or whole is None:

@@ -30,10 +30,7 @@ if TYPE_CHECKING:
 
 
 class _Influence(NamedTuple):
-    """What each unit of the pool adds to a mean (m,), and the variance from elsewhere.
-
-    Elsewhere: the surveys behind the target's masses, and the images of its sample.
-    """
+    """What each unit of the pool adds to a mean (m,), and the variance from elsewhere."""
 
     unit_m: Floats
     elsewhere: float

@@ -116,11 +116,7 @@ class TrainFit:
         return log_nk[:, : len(self.fitted.names)]
 
     def _cells(self, row: Ints, zero: dict[str, int]) -> tuple[Ints, Floats]:
-        """Return every image's stratum among those of train (−1: none) and its part of a unit.
-
-        The part is without its design weight, which is scaled within the split. Images without a
-        stratum are counted in ``zero``.
-        """
+        """Return every image's stratum among those of train (−1: none) and its part of a unit."""
         if self.whole is None or self.fitted.strata is None:
             return np.zeros(row.size, dtype=np.int64), np.ones(row.size)
         target = self.fitted.strata.target
@@ -144,10 +140,7 @@ class TrainFit:
     def _leave_out(
         self, pool: Pool, log_nk: Floats, source_n: Ints, cell_n: Ints, zero: dict[str, int]
     ) -> None:
-        """Take out of ``cell_n`` images that their own source cannot select by the fitted model.
-
-        A factor whose ω is known must allow them.
-        """
+        """Take out of ``cell_n`` images that their own source cannot select by the fitted model."""
         from unskew.bias.strata import Strata
 
         parts = [part for part in self.fitted.model.parts if not isinstance(part, Strata)]

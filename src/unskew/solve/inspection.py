@@ -124,10 +124,7 @@ def _inspect_block(
 def _add_links(
     block: Block, rows: Rows, parts: Sequence[tuple[int, int, Floats | None, Floats | None]]
 ) -> tuple[Floats, Floats]:
-    """Add up links and common images of all ranges.
-
-    A range where all entries are positive (None) links every source to every image.
-    """
+    """Add up links and common images of all ranges."""
     n_sources = rows.n_sources
     link_kl, common_kk = np.zeros((n_sources, n_sources)), np.zeros((n_sources, n_sources))
     if all(link is None for _, _, link, _ in parts) and len(block.source_n) == rows.n_stored:
@@ -155,11 +152,7 @@ def _add_links(
 def _inspect_range(
     block: Block, names: Sequence[str], first_row: Any, start: int, stop: int
 ) -> _Found:
-    """Inspect rows [start, stop) of a dense block.
-
-    A quick look for all positive (then there are no links to count) comes before a closer one where
-    there are zeros.
-    """
+    """Inspect rows [start, stop) of a dense block."""
     loops = inspect_loops(block.omega.size)
     low_k, high_k = _no_extremes(block)
     check = loops.column_extremes(block.omega, -np.inf, low_k, high_k, start, stop)
@@ -292,10 +285,7 @@ def _sparse_links(
     names: Sequence[str],
     first_row: Any,
 ) -> tuple[Any, Any]:
-    """Count links and common mass of thousands of sources, as sparse matrices.
-
-    There is no common mass where it would cost too much.
-    """
+    """Count links and common mass of thousands of sources, as sparse matrices."""
     if not np.all(np.isfinite(omega.data)) or np.any(omega.data < 0):
         _raise_for_entry(block, names, first_row)
     positive = sp.csr_array(

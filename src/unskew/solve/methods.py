@@ -157,10 +157,7 @@ def _finish(prepared: Prepared, options: Options, outcome: Outcome) -> Solution:
 
 
 def _log_total_nearby(last: ObjectiveValue, u_k: Floats) -> float | None:
-    """Return `log_total_inverse` from sums at a point nearby, or None if there is none.
-
-    Nearby is so close that the square of the distance vanishes.
-    """
+    """Return `log_total_inverse` from sums at a point nearby, or None if there is none."""
     step_k = u_k - last.u_k
     if last.inverse_k is None or np.abs(step_k).max() > 1e-7:
         return None

@@ -386,10 +386,7 @@ class _Sums:
     def _sparse_products(
         self, block: Block, a_k: Floats, start: int, stop: int
     ) -> tuple[Any, Any, Any]:
-        """Compute flows and cross products of thousands of sources as sparse matrix products.
-
-        Memberships of the range are CSR.
-        """
+        """Compute flows and cross products of thousands of sources as sparse matrix products."""
         omega = block.omega[start:stop]
         sum_n = omega @ a_k
         count_n = block.count_n[start:stop] if block.count_n.size else np.ones(stop - start)

@@ -66,10 +66,7 @@ def margins_target(
 
 
 def _refuse_joint(name: Any, margin: Any) -> None:
-    """Refuse the joint distribution of several attributes, which margins cannot hold.
-
-    They are named by a tuple, or by a text such as "age*sex" whose levels are written alike.
-    """
+    """Refuse the joint distribution of several attributes, which margins cannot hold."""
     names: list[str] = []
     if isinstance(name, tuple):
         names = [str(part) for part in name]

@@ -327,10 +327,7 @@ def check_black_box(
 
 
 def _freedom(target_gf: Floats, pull_vf: Floats, validation: LabelledScores) -> float:
-    """Return Satterthwaite's degrees of freedom of the covariance.
-
-    It is a sum over the target's images and those of each class.
-    """
+    """Return Satterthwaite's degrees of freedom of the covariance."""
     label_v, weight_v = validation.label, validation.weight
     part_c = np.bincount(label_v, weights=np.square(pull_vf).sum(axis=1))
     n_c = np.square(np.bincount(label_v, weights=weight_v)) / np.bincount(

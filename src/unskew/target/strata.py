@@ -335,11 +335,7 @@ def _raked_errors(
     known: list[MarginOfCells],
     margins: list[CellMasses],
 ) -> tuple[MassError, ...]:
-    """Carry the error of every margin over to the cells.
-
-    At margins that are `smoothed` as their errors are, so that cells of a level which a survey
-    missed are uncertain, too.
-    """
+    """Carry the error of every margin over to the cells."""
     if not any(margin.errors for margin in margins):
         return ()
     shifted = [

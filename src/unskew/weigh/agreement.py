@@ -188,11 +188,7 @@ def _nothing(
 
 
 def _unit_of_spread(weights: WeightedRows, value_n: Floats) -> tuple[str, float, bool]:
-    """Return the scale of comparison, its unit, and whether all values are 0 or 1.
-
-    Values within [0, 1] are compared on the logit scale, whose unit is 1, or less if they vary
-    less than those of a share do: sd/(2 μ (1 − μ)). The unit of others is half their sd.
-    """
+    """Return the scale of comparison, its unit, and whether all values are 0 or 1."""
     weight_n = weights.weight
     mean = float(weight_n @ value_n)
     largest = float(np.abs(value_n - mean).max())

@@ -138,10 +138,7 @@ def _weighted(
 
 
 def _enough(rows: SourceRows) -> Ints | None:
-    """Choose images that tell the covariance well enough, evenly from every source.
-
-    None where all of them are needed.
-    """
+    """Choose images that tell the covariance well enough, evenly from every source."""
     n = rows.source.size
     size_k = np.bincount(rows.source, minlength=rows.n_sources)
     share = max(_ENOUGH / n, _ENOUGH_OF_SOURCE / int(size_k[size_k > 0].min()))

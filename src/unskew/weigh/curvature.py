@@ -121,10 +121,7 @@ def _eliminate(hessian_kk: Floats, right_kj: Floats) -> Floats:
 
 
 def _factorise(grounded: Any, smallest: float) -> Callable[[Floats], Floats]:
-    """Return a solver for the positive definite ``grounded``.
-
-    A pivot below ``smallest`` is rounding, and an error.
-    """
+    """Return a solver for the positive definite ``grounded``."""
     if scipy.sparse.issparse(grounded):
         # Symmetric mode keeps to the fill-reducing order: a positive definite matrix needs no
         # pivoting.

@@ -165,10 +165,7 @@ def beside_unpenalised(estimate: Estimate, plain: Estimate) -> Estimate:
 
 
 def _shows_no_spread(rows: EstimatedRows, units: Units, value_r: Floats) -> bool:
-    """Say whether every stratum holds a single unit, while the values differ.
-
-    Then the data do not show how much units of a stratum differ.
-    """
+    """Say whether every stratum holds a single unit, while the values differ."""
     if not rows.is_post_stratified or np.ptp(value_r[rows.weight > 0]) == 0.0:
         return False
     weighed = rows.weight > 0

@@ -140,10 +140,7 @@ def estimated_noise(rows: EstimatedRows, value_rj: Floats) -> MeanNoise:
 
 
 def _enough(rows: EstimatedRows) -> tuple[Ints, float]:
-    """Choose rows that show the variances well enough; also their share.
-
-    It is all rows with groups or strata, or a source with few images.
-    """
+    """Choose rows that show the variances well enough; also their share."""
     n, every = rows.source.size, np.arange(rows.source.size)
     if n <= 2 * _ENOUGH or rows.unit is not None or rows.profile.u.shape[0] > 1:
         return every, 1.0
@@ -227,10 +224,7 @@ def _mass_covariance_of_means(rows: EstimatedRows, value_rj: Floats) -> Floats:
 def _stack(
     by_value: list[_Noise], masses_jj: Floats | float = 0.0, share: float = 1.0
 ) -> MeanNoise:
-    """Join the values: correlations from the units and the masses, variances as they are.
-
-    The latter may be larger than the units show.
-    """
+    """Join the values: correlations from the units and the masses, variances as they are."""
     if not by_value:
         return _unknown(0)
     plain = _stack_spread(

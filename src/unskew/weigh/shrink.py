@@ -208,10 +208,7 @@ def limit_loss(distance_j: Floats, kept_j: Floats, noise: MeanNoise) -> Floats:
 
 
 def _innovations(value_j: Floats, covariance_jj: Floats) -> Floats:
-    """(J,) L⁻¹ v, L Lᵀ the covariance, so that its squares sum to vᵀ Cov⁻¹ v.
-
-    What has no variance is infinite, unless it is 0.
-    """
+    """(J,) L⁻¹ v, L Lᵀ the covariance, so that its squares sum to vᵀ Cov⁻¹ v."""
     deviation_j = np.sqrt(np.diag(covariance_jj))
     fixed_j = deviation_j**2 <= _NOTHING
     scale_j = np.where(fixed_j, 1.0, deviation_j)
@@ -249,10 +246,7 @@ def _read_values(weights: Weights, means: Mapping[str, npt.ArrayLike] | None) ->
 
 
 def _directions(value_nj: Floats, pool_n: Floats) -> tuple[Floats, Ints]:
-    """Return (n, D) u, mean 0, variance 1 and uncorrelated under the pool, and whose they are.
-
-    The latter is (J,) which direction each value adds, −1 if it adds none.
-    """
+    """Return (n, D) u, mean 0, variance 1 and uncorrelated under the pool, and whose they are."""
     directions: list[Floats] = []
     of_value = np.full(value_nj.shape[1], -1)
     weighed_n = pool_n > 0

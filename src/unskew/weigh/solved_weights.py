@@ -134,11 +134,7 @@ _MOST_GROUPED = 64
 
 
 def _grouped_root(weights: Weights) -> Floats | None:
-    """Return (K, K) L with L Lᵀ the covariance of log Ω̂ where groups, not images, vary.
-
-    Also with design weights. None where there are neither, or they do not show how much they
-    differ.
-    """
+    """Return (K, K) L with L Lᵀ the covariance of log Ω̂ where groups, not images, vary."""
     is_plain = weights.group is None and weights.design_weight is None
     if is_plain or not 1 < len(weights.names) <= _MOST_GROUPED:
         return None

@@ -175,10 +175,7 @@ def is_list(value: Any) -> bool:
 
 
 def _arrow(column: pd.Series[Any]) -> Any:
-    """Make an Arrow array.
-
-    Lists become lists of text, categories their values, values of mixed or foreign types text.
-    """
+    """Make an Arrow array."""
     import pandas as pd
     import pyarrow as pa
 

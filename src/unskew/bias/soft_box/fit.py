@@ -276,10 +276,7 @@ def _checked(feature_nd: Floats, source_n: Ints, n_sources: int) -> tuple[Floats
 def _sorted_groups(
     group_n: npt.NDArray[np.generic] | None, cell_n: npt.NDArray[np.generic] | None
 ) -> Ints | None:
-    """Sort the codes of the groups as the problem's rows are (by cell).
-
-    None where every image is a group by itself.
-    """
+    """Sort the codes of the groups as the problem's rows are (by cell)."""
     if group_n is None or np.array_equal(group_n, np.arange(len(group_n))):
         return None
     code_n: Ints = np.unique(group_n, return_inverse=True)[1].astype(np.int64)

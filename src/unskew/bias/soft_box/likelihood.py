@@ -310,10 +310,7 @@ def ascend(
 
 
 def _shortening(gain: float, slope: float) -> float:
-    """Shorten a step that failed: to the top of the parabola through its ``gain``.
-
-    The parabola has the ``slope`` at the beginning of the step.
-    """
+    """Shorten a step that failed: to the top of the parabola through its ``gain``."""
     if not math.isfinite(gain) or slope <= 0:
         return 0.3
     return min(max(slope / (2.0 * (slope - gain)), 0.1), 0.5)
@@ -377,10 +374,7 @@ def _moved(boxes: Boxes, step: tuple[Floats, Floats], length: float) -> Boxes:
 
 
 def _without_idle_edges(problem: LabelProblem, boxes: Boxes) -> Boxes:
-    """Make edges infinite that are beyond all images of the pool, or of fixed sources.
-
-    The data cannot tell where they are.
-    """
+    """Make edges infinite that are beyond all images of the pool, or of fixed sources."""
     smallest_d, largest_d = problem.reach
     fixed_k1 = problem.is_fixed[:, None]
     lower_kd = np.where((boxes.lower <= smallest_d) | fixed_k1, -np.inf, boxes.lower)

@@ -231,10 +231,7 @@ def _draw_lines(curve: Curve) -> Markup:
 
 
 def _draw_shades(curve: Curve) -> Markup:
-    """Draw a strip per source, darker where ω is larger.
-
-    Equal neighbours are drawn as one; levels show their number.
-    """
+    """Draw a strip per source, darker where ω is larger."""
     count = len(curve.levels) or len(curve.at)
     numbers = 0 < len(curve.levels) <= MOST_LINES
     strips = []

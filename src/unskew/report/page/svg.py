@@ -125,10 +125,7 @@ def _count_ticks(low: float, high: float, step: float) -> int:
 
 
 def _log_ticks(low: float, high: float, most: int) -> list[float]:
-    """Return 1, 2, 5 and powers of ten, only powers of ten where those are many.
-
-    Within less than an octave, round numbers.
-    """
+    """Return 1, 2, 5 and powers of ten, only powers of ten where those are many."""
     first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
     fine = [float(f"{factor}e{k}") for k in range(first - 1, last + 1) for factor in (1, 2, 5)]
     inside = [value for value in fine if low <= value <= high]

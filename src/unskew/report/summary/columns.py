@@ -271,10 +271,7 @@ def _leveled(
     ordered: bool = False,
     multiple: bool = False,
 ) -> ShownColumn | str:
-    """Make one level of values that read the same.
-
-    Levels are sorted by name, so that the order of the rows changes nothing.
-    """
+    """Make one level of values that read the same."""
     distinct = list(dict.fromkeys(levels)) if ordered else sorted(set(levels))
     if not distinct:
         return f"{name}: no image has a value"

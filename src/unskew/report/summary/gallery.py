@@ -72,10 +72,7 @@ def _opened(raw: Any) -> Image:
 
 
 def _eight_bits(pixels: Any) -> Any:
-    """Return (h, w) or (h, w, 3 or 4) of 0 … 255, whatever the depth.
-
-    Numbers beyond 8 bits are scaled to their own range.
-    """
+    """Return (h, w) or (h, w, 3 or 4) of 0 … 255, whatever the depth."""
     if pixels.ndim == 3 and pixels.shape[2] == 1:
         pixels = pixels[:, :, 0]
     if pixels.dtype == np.uint8:
@@ -134,10 +131,7 @@ def choose_galleries(
 
 
 def _extremes(weighed: WeightedPool, most: int) -> Iterator[Gallery]:
-    """Yield the heaviest and lightest images of each source.
-
-    Equal weights are ordered by id, so that the order of the rows changes nothing.
-    """
+    """Yield the heaviest and lightest images of each source."""
     n_sources = len(weighed.names)
     if most < 2:
         return
@@ -167,11 +161,7 @@ def _extremes(weighed: WeightedPool, most: int) -> Iterator[Gallery]:
 
 
 def _one_of_each(weighed: WeightedPool, rows: Ints, key_n: Floats, most: int) -> tuple[Ints, Ints]:
-    """Return ``most`` rows of smallest key and the rows not considered.
-
-    Of a stratum (a class, without strata) whose images have the same weight only the first id is
-    taken, so that a gallery shows all kinds of images.
-    """
+    """Return ``most`` rows of smallest key and the rows not considered."""
     import pyarrow.compute as pc
 
     chosen: list[int] = []

@@ -186,10 +186,7 @@ def _rows(
 
 
 def _in_scope_shares(strata: TargetStrata, weighted_c: Floats) -> tuple[Floats, Floats]:
-    """Return target and weighted shares among the strata in scope.
-
-    The others would reveal how many images are outside.
-    """
+    """Return target and weighted shares among the strata in scope."""
     inside = strata.in_scope
     weight = float(weighted_c[inside].sum())
     target_c = strata.mass / float(strata.mass[inside].sum())
@@ -199,10 +196,7 @@ def _in_scope_shares(strata: TargetStrata, weighted_c: Floats) -> tuple[Floats, 
 def _sources(
     weighed: WeightedPool, strata: TargetStrata, shown: Sequence[int]
 ) -> dict[int, tuple[str, ...]]:
-    """Return the names of the sources with images in each of the strata ``shown``.
-
-    Where only aggregates are shown, those with ten or more, and that others are withheld.
-    """
+    """Return the names of the sources with images in each of the strata ``shown``."""
     place_c = np.full(len(strata.strata) + 1, -1)
     place_c[list(shown)] = np.arange(len(shown))
     # The code of a dropped row, −1, is the last one, which is not shown.

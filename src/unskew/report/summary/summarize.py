@@ -187,10 +187,7 @@ def _overlap(weighed: WeightedPool) -> tuple[Any, str]:
 def _limited(
     shown: Sequence[ShownDistribution], rows: list[BalanceRow]
 ) -> tuple[Any, list[BalanceRow], str]:
-    """Order columns and keep as many as a page can show.
-
-    The columns of the model come first, then those that moved most.
-    """
+    """Order columns and keep as many as a page can show."""
     moved: dict[str, float] = {}
     for row in rows:
         far = max(abs((row.after or 0.0) - (row.before or 0.0)), abs(row.after or 0.0))

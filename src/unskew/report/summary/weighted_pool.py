@@ -296,10 +296,7 @@ def _wide_representations(names: Sequence[str]) -> dict[str, list[str]]:
 def _strata(
     weighed: WeightedPool,
 ) -> tuple[TargetStrata | None, Mapping[str, Sequence[float]], bool]:
-    """Return the strata with target masses, edges of bins, and whether the weights follow them.
-
-    Strata are returned also for masses that the model could not use.
-    """
+    """Return the strata with target masses, edges of bins, and whether the weights follow them."""
     if weighed.fitted is not None and weighed.fitted.strata is not None:
         return weighed.fitted.strata.target, weighed.fitted.strata.bins, True
     target = weighed.target

@@ -101,10 +101,7 @@ def _table(table_kk: Any, kept: list[int]) -> Any:
 
 
 def _in_tens(table_kk: Any, scale: float, hidden_k: Any) -> Any:
-    """Round counts to tens, because differences of overlapping counts could be small.
-
-    NaN below ten, and for sources that are withheld.
-    """
+    """Round counts to tens, because differences of overlapping counts could be small."""
     if table_kk is None:
         return None
     count_kk = np.round(table_kk * scale, 6)
@@ -223,10 +220,7 @@ def _quantile(sorted_n: Floats, level: float, private: bool) -> float | None:
 
 
 def _concentration(sorted_n: Floats, private: bool) -> tuple[tuple[float, float], ...]:
-    """Return points (share of the images, heaviest first; share of the weight they carry).
-
-    From (0, 0) to (1, 1).
-    """
+    """Return points (share of the images, heaviest first; share of the weight they carry)."""
     n = sorted_n.size
     carried = np.append(0.0, np.cumsum(sorted_n[::-1])) / sorted_n.sum()
     points = sorted({round(share * n) for share in _POINTS} - {0, n})
