@@ -58,8 +58,7 @@ app = typer.Typer(
     help="Learn from several biased image databases as if they were one unbiased one: one exact "
     "weight for every image.",
     epilog="Begin with [bold]unskew demo[/], or with [bold]unskew init photos/north photos/south "
-    "-o run.toml[/], edit run.toml, "
-    "then [bold]unskew weigh run.toml -o results[/].",
+    "-o run.toml[/], edit run.toml, then [bold]unskew weigh run.toml -o results[/].",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,

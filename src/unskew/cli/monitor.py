@@ -105,9 +105,8 @@ def print_monitoring(console: Console, monitoring: Monitoring) -> None:
     console.print()
     print_table(
         console,
-        f"Look {len(monitoring.looks)} ({monitoring.looks[-1]}), "
-        f"{monitoring.counted:,} images added; an alarm needs evidence "
-        f"{10**monitoring.log10_alarm:.0f}",
+        f"Look {len(monitoring.looks)} ({monitoring.looks[-1]}), {monitoring.counted:,} images "
+        f"added; an alarm needs evidence {10**monitoring.log10_alarm:.0f}",
         ["source", "most evidence for a change of", "evidence", "old units", "new", "outside"],
         [_stream_row(stream) for stream in monitoring.streams],
         text_columns=2,

@@ -59,10 +59,9 @@ class MeanOverMargins:
 
         return (
             f"MeanOverMargins: {self.low.value:.4g} to {self.high.value:.4g}, with sampling error "
-            f"{self.interval[0]:.4g} to {self.interval[1]:.4g}\n"
-            f"  lowest: {self.low} at {shown(self.lowest)}\n"
-            f"  highest: {self.high} at {shown(self.highest)}\n"
-            f"  at the target that was given: {self.centre}"
+            f"{self.interval[0]:.4g} to {self.interval[1]:.4g}\n  lowest: {self.low} at "
+            f"{shown(self.lowest)}\n  highest: {self.high} at {shown(self.highest)}\n  at the "
+            f"target that was given: {self.centre}"
         )
 
 

@@ -288,8 +288,7 @@ def nearest_weights(
     if not isinstance(tilt, TiltSolution):
         raise CoverageError(
             f"no weights on these {int(np.count_nonzero(kept_n))} images have the shrunken means "
-            f"of {first_few(names)} together. "
-            "Name fewer means.",
+            f"of {first_few(names)} together. Name fewer means.",
             columns=names,
             count=int(np.count_nonzero(kept_n)),
         )

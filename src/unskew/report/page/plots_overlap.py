@@ -253,8 +253,7 @@ def _graph_label(panel: OverlapPanel) -> str:
         return f"Overlap graph of {len(panel.names)} sources."
     first, second = (shorten(name, 30) for name in panel.weakest_link)
     return (
-        f"Overlap graph of {len(panel.names)} sources; the weakest link is {first} to "
-        f"{second}, "
+        f"Overlap graph of {len(panel.names)} sources; the weakest link is {first} to {second}, "
         f"{show_count(panel.weakest_count)} images."
     )
 

@@ -310,8 +310,7 @@ def _assumed(weighed: WeightedPool, hidden: Sequence[str]) -> tuple[str, ...]:
     sentences += [f"Assumed: {assumption}." for assumption in described.assumed]
     sentences.append(
         "The factor c(z), by which all sources together prefer some images, cannot be learned from "
-        "the images; it comes from: "
-        f"{described.anchor}."
+        f"the images; it comes from: {described.anchor}."
     )
     only = {} if weighed.fitted.strata is None else weighed.fitted.strata.only
     if only and not weighed.private:

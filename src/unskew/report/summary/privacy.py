@@ -220,12 +220,10 @@ def listed(names: Sequence[str], most: int = 4) -> str:
 
 PRIVACY_RULE = (
     "Only aggregates are shown: no images, paths or ids. A cell of 1 to 9 groups (images where "
-    "there are no groups) is withheld with "
-    "everything computed from it; since tables add up to known totals, the next smallest cells are "
-    "withheld, too, until at least two "
-    "are and have ten or more together. Rare levels are joined, largest weights and outer "
-    "quantiles left out, effective sizes rounded down "
-    "to two digits, counts of links between sources to tens."
+    "there are no groups) is withheld with everything computed from it; since tables add up to "
+    "known totals, the next smallest cells are withheld, too, until at least two are and have ten "
+    "or more together. Rare levels are joined, largest weights and outer quantiles left out, "
+    "effective sizes rounded down to two digits, counts of links between sources to tens."
 )
 
 _WORD = re.compile(r"[\s\"'`,;()\[\]{}<>=|]+")
