@@ -30,8 +30,6 @@ _RIDGE, _TOL = 1e-2, 3e-4
 class ClassScores:
     """log p(y | x) of the pool, by a linear probe of the features.
 
-    Attributes
-    ----------
     classes : the C classes, as text.
     names : columns that the probes read; empty where the scores are columns themselves.
     centre, factor : (D,) x is read as (x − centre) · factor.

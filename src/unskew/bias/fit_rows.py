@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 class FitRows:
     """The rows of a fit, before anything is estimated.
 
-    Attributes
-    ----------
     data : what the factors are fitted to.
     row : the index in the pool of every row of the pool that takes part.
     judge : images of the target that are held out; None without any.

@@ -31,8 +31,6 @@ SAMPLE = "(target sample)"
 class FittedBias:
     """ω_k(z) = Π_p ω_k^{(p)}(z; θ̂), ready for any table.
 
-    Attributes
-    ----------
     model : the settings that were fitted.
     target : the target of the fit.
     names : the K sources of the pool, the columns of ω.

@@ -58,8 +58,6 @@ def fit_parts(
 ) -> FittedBias:
     """Fit all parts together.
 
-    Parameters
-    ----------
     model, parts : the model, and its factors.
     pool, target : as for `Bias.fit`.
     seed : of folds and permutations.

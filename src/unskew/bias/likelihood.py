@@ -63,8 +63,6 @@ class LogLinearProblem:
 
     θ of the reference is 0.
 
-    Attributes
-    ----------
     phi : (R, D) φ(z_r).
     source, cell : (R,)
     n_sources, n_cells : K, C.

@@ -56,8 +56,6 @@ _MANY_STRATA = 500
 class Sums:
     """S_k(f_t) of some sources and functions.
 
-    Attributes
-    ----------
     observed : (K, T); 0 for sources that are not compared.
     null : (B, K, T) the same in the replicates.
     size : (K,) number of images of each source that is compared.

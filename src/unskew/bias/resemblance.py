@@ -37,8 +37,6 @@ _MANY_COLUMNS, _COMPONENTS = 40, 20
 class Resemblance:
     """How well a classifier tells images of the target from the weighted pool, out of fold.
 
-    Attributes
-    ----------
     auc : area under its ROC curve, the pool's images counted with their weights: 0.5 =
         indistinguishable.
     auc_stderr : its standard error if the model is right, the estimation of the weights included.

@@ -237,8 +237,6 @@ def _check_sampled(name: str, pool: pd.DataFrame, sample: pd.DataFrame) -> None:
 class FittedStrata:
     """The factor a_k(y) of every source and stratum, which makes Ω_k = 1.
 
-    Attributes
-    ----------
     target : the strata of the pool.
     bins : edges of the numeric attributes.
     log_factor : (C, K) log a_k(y); −inf for sources without images there.

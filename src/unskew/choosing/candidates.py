@@ -38,8 +38,6 @@ _logger = logging.getLogger(__name__)
 class Candidate:
     """One bias model, fitted and scored.
 
-    Attributes
-    ----------
     name, model : as given.
     weights : under the model fitted to all images; None where that failed.
     score : held-out score; None where a fit failed.

@@ -31,8 +31,6 @@ DELTA = 1e-3
 class Folds:
     """Rows that are scored, each in one fold.
 
-    Attributes
-    ----------
     pool : the images.
     target : as given to the fits.
     frame : the rows of the pool, then those of the target's sample, if there is one.
@@ -83,8 +81,6 @@ class Folds:
 class MembershipScore:
     """The cross-validated score of one model.
 
-    Attributes
-    ----------
     value : (R,) log((1 − δ) q_{i,s_i} + δ λ_{s_i}) of every row, from the fit without its fold; NaN
         for rows that are not scored.
     outside : share of the scored rows that are outside their own source's fitted support.

@@ -46,8 +46,6 @@ class Fact:
 class TargetDistance:
     """The weighted pool compared with the known facts.
 
-    Attributes
-    ----------
     largest : largest |Σ_i π_i h_i − E[h]|/sd(h) over the facts, sd(h) in the pool.
     fact : the fact it belongs to.
     standard_errors : largest |Σ_i π_i h_i − E[h]| in its standard errors.

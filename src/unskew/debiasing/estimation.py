@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 class FittedWeights(NamedTuple):
     """The weights of a fitted model.
 
-    Attributes
-    ----------
     weight : (number of pool rows in the fit,) π.
     log_total : log Z of π_i = d_i/(Z Σ_{k kept} e^{u_k} ω_ik), d_i = 1 without design weights.
     log_normalizer : (K,) log Ω̂ of the pool's sources.
@@ -122,8 +120,6 @@ _LEAST_ESS = 0.05
 class Estimation:
     """How ω was estimated: data that the functions of `unskew.weigh` read.
 
-    Attributes
-    ----------
     pool : the images.
     fitted : the bias model.
     rows : the rows of the fit with their weights, those of the target's sample included.

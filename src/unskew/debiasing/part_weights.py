@@ -58,8 +58,6 @@ class PartWeights(Weights):
     and collect nothing. What needs all weights in memory (a bootstrap, a sensitivity analysis)
     works on ``sampled``, the weights of the subsample that the model was fitted on.
 
-    Attributes
-    ----------
     names, solution, overlap : as of `Weights`; the solution is exact, the verdict that of the
         subsample.
     images : number of images.

@@ -30,8 +30,6 @@ LACKING = "excluding strata with no images in this split"
 class SplitOutcome(NamedTuple):
     """The weights of one split.
 
-    Attributes
-    ----------
     weight : (n_s,) sums to 1.
     zero : number of images that get weight 0, by reason.
     uncovered : strata of the target that have images in train and none here, and their mass.
@@ -50,8 +48,6 @@ class SplitOutcome(NamedTuple):
 class TrainFit:
     """The model as fitted on train, for the images of other splits.
 
-    Attributes
-    ----------
     train : the split that the model was fitted on.
     fitted, weights : the model, and the weights of train.
     whole : the strata of all splits together; None without strata.

@@ -31,8 +31,6 @@ _CENSORED_SHARE = 0.9
 class Simulation:
     """Databases drawn from a population, and what debiases them.
 
-    Attributes
-    ----------
     kind : name of the scenario.
     settings : what it was drawn with, as plain values.
     names : of the K sources.

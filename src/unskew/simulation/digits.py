@@ -81,8 +81,6 @@ LEARNER = "sklearn.linear_model:LogisticRegression"
 class Photos:
     """Photographed digits.
 
-    Attributes
-    ----------
     pixels : (n, 64) between 0 and 1.
     digit, light : (n,) what each picture shows, and in which light.
     writing : (n,) the handwriting that it is a picture of.
@@ -98,8 +96,6 @@ class Photos:
 class Trial:
     """One random cut of the digits, and what was drawn from it.
 
-    Attributes
-    ----------
     photos : the pictures of the three cameras, pooled.
     source : (n,) the camera of each, an index into CAMERAS.
     omega : (n, 3) the true biasing functions.

@@ -30,8 +30,6 @@ _Found = tuple[Floats, Floats, Floats | None, Floats | None]
 class Inspection:
     """What one pass found.
 
-    Attributes
-    ----------
     size_k : n_k.
     log_low_k, log_high_k : logarithms of the smallest positive and the largest ω_k.
     link_kl : ``link_kl[k, l]`` = number of images of source l with ω_k > 0.

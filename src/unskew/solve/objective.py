@@ -54,8 +54,6 @@ _SQUARE_ROWS = 1 << 17
 class ObjectiveValue:
     """D and its derivatives at u.
 
-    Attributes
-    ----------
     u_k : where.
     size_k : n_k.
     value : D(u).

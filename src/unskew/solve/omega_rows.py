@@ -54,8 +54,6 @@ class Block:
 class Rows:
     """ω with the source and the count of every row.
 
-    Attributes
-    ----------
     reader : yields the stored row blocks.
     source_n : (rows,) codes 0…K−1.
     count_n : (rows,) how often each row counts, or empty for once each.

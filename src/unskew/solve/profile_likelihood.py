@@ -143,8 +143,6 @@ class LinearDerivative:
 class OmegaOfCells:
     """(R, K) log ω that is the same for all rows of a stratum, computed where it is read.
 
-    Attributes
-    ----------
     table : (C, K) log ω of every stratum.
     cell : (R,) stratum of every row.
     """
@@ -168,8 +166,6 @@ class OmegaOfCells:
 class Profile:
     """The likelihood at its maximum.
 
-    Attributes
-    ----------
     log_omega : (R, K) log ω_k(z_r; θ̂).
     u : (C, K) the maximising u of every stratum; −inf for sources without images there.
     source : (R,)

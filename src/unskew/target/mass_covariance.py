@@ -21,8 +21,6 @@ _ROUNDING = 1e-2
 class MassError:
     """The error of masses that one survey gave.
 
-    Attributes
-    ----------
     covariance_cc : (C, C), rows summing to 0.
     freedom : degrees of freedom behind it.
     """

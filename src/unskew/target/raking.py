@@ -21,8 +21,6 @@ _FAINTEST = 1e-200
 class MarginOfCells:
     """The known distribution of one attribute over the cells of a table, or over images.
 
-    Attributes
-    ----------
     name : the attribute.
     levels : its L levels.
     mass_l : (L,) their masses.
@@ -123,8 +121,6 @@ def sweep_margins(weight_c: Floats, codes: Sequence[Ints], masses: Sequence[Floa
     Raking multiplies by functions of the levels, so it stays within the family p ∝ w exp(ν·x) and
     changes no solution.
 
-    Parameters
-    ----------
     weight_c : (C,) positive, sums to 1.
     codes : for each margin, (C,) the level of every cell.
     masses : for each margin, (L,) the masses of its levels.

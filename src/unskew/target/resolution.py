@@ -39,8 +39,6 @@ class _Attribute:
 class PoolCells:
     """The cells of a pool, as the target distinguishes them.
 
-    Attributes
-    ----------
     cells : the C combinations of levels that occur, in scope or kept at their pool share.
     in_scope_c : (C,) False for cells that are kept at their pool share.
     code_n : (n,) the cell of every row, -1 for dropped rows.

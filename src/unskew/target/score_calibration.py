@@ -36,8 +36,6 @@ _IMAGES_PER_PARAMETER = 20
 class ScoreCalibration:
     """A fitted calibration.
 
-    Attributes
-    ----------
     family : "temperature" (one slope), "vector" (one for each class) or "matrix" (C − 1 for each).
     centre : (C,) and ``scale``: x = (log s − centre)/scale.
     theta : (P,) the parameters of ``design``.

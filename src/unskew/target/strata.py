@@ -135,8 +135,6 @@ def target_images(target: Target, pool: Pool) -> pd.DataFrame:
 class CellMasses:
     """The masses of the target's own cells.
 
-    Attributes
-    ----------
     cells : the C combinations of levels that have images.
     mass_c : (C,) their masses, sum 1.
     errors : the error of the masses from each survey; none where they are exact.

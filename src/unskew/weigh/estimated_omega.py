@@ -42,8 +42,6 @@ from unskew.weigh.stratified_spread import hidden_variance, stratified_variance
 class EstimatedRows:
     """The rows behind estimated weights, those of the target's sample included.
 
-    Attributes
-    ----------
     names : the sources, the sample among them.
     source : (R,)
     weight : (R,) π; 0 for rows that are not kept in training.

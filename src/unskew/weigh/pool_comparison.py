@@ -43,8 +43,6 @@ class MeanNoise:
 
     p_i is equal for all images that have a weight.
 
-    Attributes
-    ----------
     weighted, pooled : (J,) their variances.
     shared : (J,) their covariances.
     weighted_jj, difference_jj : (J, J) covariance of the weighted means, and of the weighted less

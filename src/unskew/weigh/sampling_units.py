@@ -50,8 +50,6 @@ class Units:
     a source; sources that share a unit form one stratum together, since their units cannot be
     drawn apart.
 
-    Attributes
-    ----------
     unit_n : (n,) unit of each image.
     stratum_m : (m,) stratum of each unit.
     size_s : (S,) number of units in each stratum.

@@ -34,8 +34,6 @@ _SURE = 3.0
 class ShrunkMean:
     """One target mean, before and after.
 
-    Attributes
-    ----------
     pool : the mean with every image counted alike.
     before, after : the mean with the weights as they were, and with the shrunken ones.
     kept : f in [0, 1], how much of the way from the pool to the weights is kept, in that part of

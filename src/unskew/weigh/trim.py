@@ -26,8 +26,6 @@ _N_CANDIDATES = 41
 class MeanShift:
     """How far trimming moves one target mean.
 
-    Attributes
-    ----------
     before, after : the weighted mean with the weights as they were and with the trimmed ones.
     difference : after − before.
     stderr : standard error of ``before``, None where it is not available (plain numbers instead of

@@ -39,8 +39,6 @@ TOLD_APART = 1.92
 class SoftBoxFit:
     """Boxes and decay width of ω_k(z) = max(0, 1 − Σ_d dist_d(z, box_k)/γ).
 
-    Attributes
-    ----------
     lower, upper : (K, D) edges; infinite where the data cannot tell an edge from none.
     width : γ, in units of the features (they share one); inf if ω is constant.
     log_likelihood : Σ_i log q_{i,s_i} at the fit.

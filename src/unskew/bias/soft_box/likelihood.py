@@ -64,8 +64,6 @@ class InformingImages(NamedTuple):
 class LabelProblem:
     """Images sorted by cell, with their labels.
 
-    Attributes
-    ----------
     feature : (n, D). ``source`` : (n,). ``offset`` : (n, K) log of the other factors, or (n, 0).
     bound : (C + 1,) where the rows of each cell begin and end. ``cell`` : (n,) its number.
     count : (C, K) images of each source in each cell.

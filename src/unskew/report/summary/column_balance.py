@@ -31,8 +31,6 @@ _MOST_ROWS_OF_COLUMN = 12
 class ShownDistribution:
     """A distribution as it may be shown, and how to find its cells again.
 
-    Attributes
-    ----------
     panel : for the page.
     cell_of_level : (L,) the cell of every level or bin; the last may join several.
     joined : is the last cell several levels joined?

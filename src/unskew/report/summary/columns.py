@@ -33,8 +33,6 @@ _FEWEST_IDENTIFIED = 50
 class ShownColumn:
     """One column: the level or bin of every image that has a value.
 
-    Attributes
-    ----------
     name : of the column.
     levels : the levels, or () for numbers.
     edges : of the bins, or () for levels.

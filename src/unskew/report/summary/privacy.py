@@ -48,8 +48,6 @@ def hidden_cells(size_c: npt.ArrayLike, forced_c: Any = None) -> npt.NDArray[np.
     least ten, or all that are not empty (then the total is the caller's to hide, if it is small).
     Ties go to the first cell.
 
-    Parameters
-    ----------
     size_c : (C,) units in each cell.
     forced_c : (C,) cells that must be hidden anyway.
     """
@@ -71,8 +69,6 @@ def count_units(
 ) -> Ints:
     """Return (n_codes,) the number of groups (or images) that have an entry of each code.
 
-    Parameters
-    ----------
     group_n : (n,) code of each image's group, or None.
     code_m : code of each entry, −1 for none.
     row_m : the image of each entry; None: entry m is image m.

@@ -52,8 +52,6 @@ def summarize_refusal(
 ) -> Summary:
     """Summarize a run that ended in an `OverlapError` or a `CoverageError`: verdict "no".
 
-    Parameters
-    ----------
     pool : the images that were to be weighed.
     error : why they were not; an `OverlapError` carries the graph of the sources.
     target : the target, to show which of its strata have no images.

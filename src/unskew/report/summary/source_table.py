@@ -29,8 +29,6 @@ _MOST_PAIRS = 200
 class Copies:
     """Exact copies by content.
 
-    Attributes
-    ----------
     pairs : (source, other, images of the source with a copy in the other, or in itself), most
         first.
     by_source : (K,) images of each source that have a copy anywhere; None where that is withheld.

@@ -24,8 +24,6 @@ _MOST_NAMES = 12
 class StratumTable:
     """The rows, and what privacy hides of them.
 
-    Attributes
-    ----------
     rows : uncovered strata first, then from the largest target mass, those outside the target's
         scope last.
     note : how many are not shown.

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 class WeightedPool:
     """The pool in the order of its weights.
 
-    Attributes
-    ----------
     pool : row i is the image of ``weights.weight[i]``.
     weights : one weight for each of them.
     private : only aggregates may be shown (``privacy = "aggregate"``).
@@ -193,8 +191,6 @@ _MOST_NUMBERED = 24
 class Described:
     """One column, and the target's share of every level or bin.
 
-    Attributes
-    ----------
     column : of the pool.
     role : "label", "attribute" (levels) or "feature" (numbers).
     fitted : does the bias model read it, or follow its target masses?

@@ -28,8 +28,6 @@ def show_overlap(
 ) -> tuple[OverlapPanel, str]:
     """Return the panel, and a note if not all sources are in its tables.
 
-    Parameters
-    ----------
     size_k : (number of columns of ω,) images of each source; a target sample's may be there, too.
     hidden_k : those whose numbers are withheld.
     """
