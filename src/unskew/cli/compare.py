@@ -8,31 +8,30 @@ from typing import Annotated
 import typer
 
 from unskew.cli.error_messages import print_json, remarks
-from unskew.cli.options import AsJson, Overwrite, Quiet, Results, UseAnyway
+from unskew.cli.options import Common, Results, taking
 
 
+@taking("as_json", "quiet", "overwrite", "force")
 def compare_results(
     first: Results,
     second: Results,
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path(
         "compare.html"
     ),
-    overwrite: Overwrite = False,
-    force: UseAnyway = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    *,
+    common: Common,
 ) -> None:
     """Compare two runs on one page: verdict, settings that changed, weights, balance, forecast."""
     from unskew.cli import terminal
     from unskew.runs.comparison import compare_runs, write_comparison
 
-    with remarks(quiet):
-        comparison = compare_runs(first, second, force=force)
-        if as_json:
+    with remarks(common.quiet):
+        comparison = compare_runs(first, second, force=common.force)
+        if common.as_json:
             print_json(comparison.to_dict())
             return
-        write_comparison(comparison, output, overwrite)
-    if quiet:
+        write_comparison(comparison, output, common.overwrite)
+    if common.quiet:
         return
     console = terminal.open_console()
     for letter, summary in zip("AB", comparison.summaries, strict=True):
