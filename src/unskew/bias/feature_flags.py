@@ -81,20 +81,14 @@ def flag_identifiers(
 
 
 def can_be_identified(size_k: Ints) -> bool:
-    """Tell whether guessing the source can mean anything.
-
-    That takes images of several sources, enough of them, and no source that is nearly all.
-    """
+    """Tell whether guessing the source can mean anything."""
     return bool(
         np.count_nonzero(size_k) > 1 and size_k.max() <= 0.95 * size_k.sum() and size_k.sum() >= 50
     )
 
 
 def share_guessed(count_lk: Ints) -> float:
-    """Return the share of images whose source has most of the other images of their level.
-
-    ``count_lk`` are the images of level and source.
-    """
+    """Return the share of images whose source has most of the other images of their level."""
     return float(
         sum(_guessed_rightly(count_lk, k) for k in range(count_lk.shape[1])) / count_lk.sum()
     )

@@ -352,10 +352,7 @@ def name_ranks(data: BiasData) -> Ints:
 
 
 def agree_on_copies(data: BiasData, log_rk: Floats) -> Floats:
-    """Give rows of the same content the mean of what their folds say.
-
-    Which of them is in which fold says nothing.
-    """
+    """Give rows of the same content the mean of what their folds say."""
     _, code_r, count = np.unique(row_keys(data), return_inverse=True, return_counts=True)
     if count.size == code_r.size:
         return log_rk

@@ -320,10 +320,7 @@ def _cells_of_table(
 
 
 def flag_identifying(target: TargetStrata, count_ck: Ints) -> tuple[str, ...]:
-    """Warn of strata that nearly tell the source of an image, though sources share them.
-
-    `strata_of_one_source` names the others.
-    """
+    """Warn of strata that nearly tell the source of an image, though sources share them."""
     from unskew.bias.feature_flags import IDENTIFIES, can_be_identified, share_guessed
     from unskew.bias.features import flagged
 

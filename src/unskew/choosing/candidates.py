@@ -225,10 +225,7 @@ def evaluate_candidate(
     checked: Sequence[str],
     seed: int,
 ) -> Candidate:
-    """Fit to all images, score with folds left out, compare with the facts, check the fit.
-
-    The fit is checked on the columns ``checked``. What fails is reported, never raised.
-    """
+    """Fit to all images, score with folds left out, compare with the facts, check the fit."""
     is_sample = folds.target is not None and folds.target.kind == "sample"
     start = Candidate(name, model, by_sample=is_sample)
     weights, failure, notes = _attempt(

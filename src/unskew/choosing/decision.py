@@ -25,10 +25,7 @@ _ANCHORS = {
 
 
 def decide(rated: Sequence[Candidate], folds: Folds, given: Collection[str] = ()) -> BiasChoice:
-    """Choose the simplest of those near the best score that agree with the facts.
-
-    ``given``: kinds of the targets that are known.
-    """
+    """Choose the simplest of those near the best score that agree with the facts."""
     able = [candidate for candidate in rated if candidate.score is not None]
     eligible = [candidate for candidate in able if candidate.obstacle is None] or [
         candidate for candidate in able if candidate.identifies and candidate.verdict == "ok"

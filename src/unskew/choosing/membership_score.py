@@ -112,10 +112,7 @@ def _mean(value_r: Floats, design_r: Floats | None) -> float:
 
 
 def make_folds(pool: Pool, target: Target | None, n_folds: int, seed: int) -> Folds:
-    """Split pool and sample into folds, every source evenly among them.
-
-    Groups, and copies of an image, stay in one fold.
-    """
+    """Split pool and sample into folds, every source evenly among them."""
     import pandas as pd
 
     frame, source_r, names = pool.frame, pool.source.astype(np.int64), [*pool.names]
@@ -149,10 +146,7 @@ def make_folds(pool: Pool, target: Target | None, n_folds: int, seed: int) -> Fo
 
 
 def find_fold_units(frame: pd.DataFrame) -> Ints:
-    """Return (R,) codes of what must stay together.
-
-    Images of one group, copies of one image, and whatever these tie to one another.
-    """
+    """Return (R,) codes of what must stay together."""
     return join_units(len(frame), unit_codes(frame), tell_copies(frame))
 
 

@@ -79,10 +79,7 @@ def known_facts(pool: Pool, targets: Sequence[Target], columns: Sequence[str]) -
 
 
 def restricted_facts(pool: Pool, targets: Sequence[Target]) -> tuple[str, ...]:
-    """Write a sentence on every given distribution of which the pool lacks a part.
-
-    The pool is compared with the rest of it.
-    """
+    """Write a sentence on every given distribution of which the pool lacks a part."""
     return tuple(
         f"the known shares of {' × '.join(strata.by)} are those of {strata.population}"
         for target in targets

@@ -91,10 +91,7 @@ def _stratified(fitted: FittedBias, log_v: Floats) -> Floats:
 
 
 def estimated_rows(fitted: FittedBias, weight_r: Floats) -> EstimatedRows:
-    """Return the rows of the fit with their weights, from which errors are computed.
-
-    ``weight_r`` holds the weights of the pool's rows.
-    """
+    """Return the rows of the fit with their weights, from which errors are computed."""
     data = fitted.data
     return EstimatedRows(
         data.names,
@@ -168,10 +165,7 @@ class Estimation:
         return value_r
 
     def means_without_mass(self, value_n: Floats) -> Floats | None:
-        """Return (C,) the plain mean of every stratum without mass, 0 for others.
-
-        None without such strata: a survey may have missed a level that the target has.
-        """
+        """Return (C,) the plain mean of every stratum without mass, 0 for others."""
         strata = None if self.fitted.strata is None else self.fitted.strata.target
         if strata is None or not strata.errors or (strata.mass > 0).all():
             return None
@@ -264,10 +258,7 @@ class Estimation:
         return weigh_fitted(pool, fitted, seed=self.seed, max_uncovered=self.max_uncovered)
 
     def fit_again(self, count_r: Floats, rng: np.random.Generator) -> Replicate | str:
-        """Fit the model to rows that count ``count_r`` times, or say why that is impossible.
-
-        "disconnected": they lack a link or a stratum of the target; "failed": no convergence.
-        """
+        """Fit the model to rows that count ``count_r`` times, or say why that is impossible."""
         from unskew.bias.fitting import fit_parts
 
         model = self.fitted.model

@@ -123,10 +123,7 @@ def _kept_memberships(fitted: FittedBias, weight_r: Floats, at: Ints) -> tuple[F
 def judge_target(
     overlap: Overlap, weight_n: Floats, unit_n: Ints | None, estimation: Estimation, *, check: bool
 ) -> tuple[Overlap, Estimation]:
-    """Add the verdict on the weights, and on a sample of the target; warn if it is weak.
-
-    ``check``: let a classifier try to tell the sample from the weighted pool.
-    """
+    """Add the verdict on the weights, and on a sample of the target; warn if it is weak."""
     from unskew.bias.resemblance import compare_with_target
 
     fitted, max_uncovered = estimation.fitted, estimation.max_uncovered

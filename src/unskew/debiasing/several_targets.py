@@ -280,10 +280,7 @@ def weigh_each(
     reuse: Callable[[T, Target], T],
     bias: Bias,
 ) -> tuple[dict[str, T], dict[str, OverlapError | CoverageError]]:
-    """Weigh to every target; ``reuse`` the result where the bias model does not depend on it.
-
-    Returns the weights of those that are identifiable, and why the others are not.
-    """
+    """Weigh to every target; ``reuse`` the result where the bias model does not depend on it."""
     weighed: dict[str, T] = {}
     refused: dict[str, OverlapError | CoverageError] = {}
     shared: T | None = None

@@ -122,10 +122,7 @@ class Score:
 
 
 def make_trial(seed: int) -> Trial:
-    """Hold out handwritings for the test, then let the cameras draw from the rest.
-
-    The target is that rest, in the light of ``LIGHT_SHARE``.
-    """
+    """Hold out handwritings for the test, then let the cameras draw from the rest."""
     from sklearn.datasets import load_digits
 
     image, digit = load_digits(return_X_y=True)
@@ -320,10 +317,7 @@ def mean_and_stderr(values: Sequence[float]) -> str:
 def describe_scores(
     scores: Sequence[dict[str, Score]], forecasts: Sequence[tuple[float, float]] = ()
 ) -> list[str]:
-    """Format a table of accuracies, mean ± standard error over the seeds.
-
-    The last line is the forecast of the line above it.
-    """
+    """Format a table of accuracies, mean ± standard error over the seeds."""
     columns = ("accuracy", "worst_digit", "dim")
     title = f"accuracy in %, {len(scores)} seeds"
     lines = [f"{title:<30}{'all digits':>14}{'worst digit':>14}{'dim light':>14}"]

@@ -50,10 +50,7 @@ class Inspection:
 
 
 def inspect_rows(rows: Rows, names: Sequence[str], first_row: Ints | None = None) -> Inspection:
-    """Read every row once; raise ``DataError`` for the first entry or row that makes no sense.
-
-    ``first_row`` gives the image behind each stored row where identical rows were collapsed.
-    """
+    """Read every row once; raise ``DataError`` for the first entry or row that makes no sense."""
     n_sources = rows.n_sources
     log_low_k, log_high_k = np.full(n_sources, np.inf), np.full(n_sources, -np.inf)
     link_kl: Any = 0

@@ -67,10 +67,7 @@ def solve_prepared(prepared: Prepared, options: Options) -> Solved:
 
 
 def with_exact_hessian(solved: Solved) -> Solved:
-    """Replace a Hessian that was estimated from a subsample by the exact one, in one more pass.
-
-    Standard errors and the verdict need it.
-    """
+    """Replace a Hessian that was estimated from a subsample by the exact one, in one more pass."""
     solution = solved.solution
     if solution.hessian_exact or solution.hessian is None or not np.all(np.isfinite(solution.u)):
         return solved

@@ -76,11 +76,7 @@ def minimize(
     start_k: Floats | None = None,
     seed: int = 0,
 ) -> Outcome:
-    """Minimise D over u.
-
-    Without ``start_k`` it starts from balanced flows (small problems) or from the solution of a
-    subsample (large ones).
-    """
+    """Minimise D over u."""
     if start_k is not None:
         outcome = _iterate(_Search(_readable(rows, start_k), tol), start_k, max_steps)
         if outcome.status is not Status.TOO_WEAK:

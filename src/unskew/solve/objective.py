@@ -89,10 +89,7 @@ class ObjectiveValue:
 
     @property
     def imbalance_kk(self) -> Any:
-        """Antisymmetric (K, K) matrix F_lk − F_kl; None if flows were pooled.
-
-        Its row sums are −n · gradient.
-        """
+        """Antisymmetric (K, K) matrix F_lk − F_kl; None if flows were pooled."""
         if not self.by_source:
             return None
         if sp.issparse(self.flow_lk):
@@ -109,10 +106,7 @@ class ObjectiveValue:
         return np.asarray((self.flow_lk[0] - self.size_k) / self.n)
 
     def local_size(self, step_k: Floats) -> float:
-        """Return the largest difference of ``step_k`` between two sources that share images.
-
-        It tells how far memberships will move.
-        """
+        """Return the largest difference of ``step_k`` between two sources that share images."""
         if self.cross_kk is None or isinstance(self.cross_kk, CrossProducts):
             return float(np.ptp(step_k))
         if sp.issparse(self.cross_kk):

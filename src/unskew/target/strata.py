@@ -216,10 +216,7 @@ def _without_empty(
 
 
 def allow_uncovered(target: Target, empty: dict[str, float], left: float) -> None:
-    """Refuse {cell without images: its mass}, unless the target may be restricted to the rest.
-
-    ``left`` is the mass of the rest.
-    """
+    """Refuse {cell without images: its mass}, unless the target may be restricted to the rest."""
     levels = sorted(empty, key=lambda cell: -empty[cell])
     shown = first_few([f"{cell} ({empty[cell]:.4g})" for cell in levels])
     if left <= 0:

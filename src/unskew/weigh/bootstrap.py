@@ -225,10 +225,7 @@ def bootstrap_fit(
 
 
 def draw_fits(estimation: Estimation, replicates: int, seed: int) -> list[Replicate | str]:
-    """Fit the model again on drawn rows, many times; a fit without a solution is the reason why.
-
-    The last draws are kept, so that means of several values share their fits.
-    """
+    """Fit the model again on drawn rows, many times; a fit without a solution is the reason why."""
     kept = estimation.replicates
     if (replicates, seed) not in kept:
         kept.clear()

@@ -25,10 +25,7 @@ _MOST_ELIMINATED = 64
 
 
 def read_memberships(weights: Weights, max_rows: int | None = None) -> Iterator[tuple[slice, Any]]:
-    """Yield the memberships at the solution, as (rows, (b, K) block) in the order of the images.
-
-    Blocks have at most ``max_rows`` rows.
-    """
+    """Yield the memberships at the solution, as (rows, (b, K) block) in the order of the images."""
     check_solved(weights)
     for rows, q_bk in weights.rows.memberships(weights.solution.u):
         step = max_rows or max(rows.stop - rows.start, 1)

@@ -102,10 +102,7 @@ def _noise_of_fit(estimation: Estimation, value_nj: Floats) -> MeanNoise:
 
 
 def equal_weights(weights: WeightedRows) -> Floats:
-    """Return (n,) p_i: one weight for all images that have any, 0 for the others.
-
-    With design weights it is in proportion to these.
-    """
+    """Return (n,) p_i: one weight for all images that have any, 0 for the others."""
     count_n = np.where(weights.weight > 0, counts_of(weights), 0.0)
     return np.asarray(count_n / count_n.sum())
 

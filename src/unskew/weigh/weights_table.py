@@ -78,10 +78,7 @@ def _write(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
 
 
 def join_weights(pool: Pool, frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the role columns of the pool with weight and sample_weight, in its order.
-
-    An image without a weight, or a weight without an image, is an error.
-    """
+    """Return the role columns of the pool with weight and sample_weight, in its order."""
     lacking = [name for name in ("id", *_WEIGHTS) if name not in frame.columns]
     if lacking:
         raise DataError(

@@ -31,10 +31,7 @@ PASSES = 10  # times as many as the solver of weights reads its numbers: so comp
 
 
 class Boxes(NamedTuple):
-    """Edges (K, D), infinite where there is none; width γ; u (C, K).
-
-    u is −inf for a source without images in the cell.
-    """
+    """Edges (K, D), infinite where there is none; width γ; u (C, K)."""
 
     lower: Floats
     upper: Floats
@@ -49,10 +46,7 @@ class Boxes(NamedTuple):
 
 
 class InformingImages(NamedTuple):
-    """Images of which the Fisher information is summed, each for ``weight`` images.
-
-    It steers the steps, and needs no more.
-    """
+    """Images of which the Fisher information is summed, each for ``weight`` images."""
 
     feature: Floats
     offset: Floats
@@ -128,10 +122,7 @@ class LabelProblem:
         return smallest_d, largest_d
 
     def no_boxes(self) -> Boxes:
-        """Return ω ≡ 1, with u = log of the shares less the mean of the offset.
-
-        That is exact when there is no offset.
-        """
+        """Return ω ≡ 1, with u = log of the shares less the mean of the offset."""
         edge_kd = np.full((self.n_sources, self.feature.shape[1]), np.inf)
         with np.errstate(divide="ignore"):
             u_ck = np.log(self.count / self.count.sum(axis=1, keepdims=True))
@@ -182,10 +173,7 @@ def pose_problem(
 
 
 class LikelihoodValue(NamedTuple):
-    """Penalised log-likelihood ``value``, ``log_likelihood``, and the gradients of the first.
-
-    These are by θ and by each cell's u.
-    """
+    """Penalised log-likelihood ``value``, ``log_likelihood``, and the gradients of the first."""
 
     value: float
     log_likelihood: float
@@ -213,10 +201,7 @@ class LabelInformation(NamedTuple):
 
 
 def edge_slots(lower_kd: Floats, upper_kd: Floats) -> tuple[Ints, int]:
-    """(K, D, 2) index of each finite edge in θ, −1 for infinite ones; and the length of θ.
-
-    Lower edges come first, source by source.
-    """
+    """(K, D, 2) index of each finite edge in θ, −1 for infinite ones; and the length of θ."""
     slot_kd2 = np.full((*lower_kd.shape, 2), -1, dtype=np.int64)
     n_lower = int(np.isfinite(lower_kd).sum())
     n_upper = int(np.isfinite(upper_kd).sum())

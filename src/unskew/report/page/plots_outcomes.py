@@ -55,10 +55,7 @@ def outcome_table(outcomes: Sequence[OutcomePanel]) -> tables.PageTable:
 
 
 def plot_forest(panel: OutcomePanel) -> svg.Figure | None:
-    """Draw what each source says alone, the agreed mean, and the interval for another source.
-
-    None with a single source.
-    """
+    """Draw what each source says alone, the agreed mean, and the interval for another source."""
     if len(panel.by_source) < 2:
         return None
     scale = _scale(panel)

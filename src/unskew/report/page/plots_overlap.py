@@ -24,10 +24,7 @@ _NARROW = 400
 
 
 def plot_heat(panel: OverlapPanel) -> Figure | None:
-    """Draw the overlap matrix (before a solution: the common mass) as a heat map.
-
-    Of very many sources, those on the weakest links are shown.
-    """
+    """Draw the overlap matrix (before a solution: the common mass) as a heat map."""
     full, meaning = _heat_values(panel)
     if full is None:
         return None

@@ -198,10 +198,7 @@ def _masked(value_d: Floats, hidden_d: Any) -> tuple[float | None, ...]:
 
 
 def balance_rows(weighed: WeightedPool, shown: ShownDistribution) -> list[BalanceRow]:
-    """Make one row for numbers, one for each level otherwise.
-
-    Where there are many levels, those that differ or move most.
-    """
+    """Make one row for numbers, one for each level otherwise."""
     column, described = shown.described.column, shown.described
     if column.is_number:
         if weighed.private and np.count_nonzero(column.present) < SMALLEST_CELL:

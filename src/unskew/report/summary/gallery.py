@@ -38,10 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 def make_thumbnail(pool: Pool, row: int) -> str | None:
-    """Return the image of a row as a data URI of a JPEG of at most 96 × 96.
-
-    None where there is no image, or it cannot be read.
-    """
+    """Return the image of a row as a data URI of a JPEG of at most 96 × 96."""
     if pool.images is None:
         return None
     try:
@@ -109,10 +106,7 @@ _MOST_SOURCES = 36
 def choose_galleries(
     weighed: WeightedPool, copies: Copies | None, most: int
 ) -> tuple[tuple[Gallery, ...], str]:
-    """Return the galleries and a note.
-
-    No more than ``most`` pictures in all, none where only aggregates are shown.
-    """
+    """Return the galleries and a note."""
     if weighed.private or most <= 0:
         return (), "No image is shown, nor its path or id." if weighed.private else ""
     extremes, alone, copied = (int(share * most) for share in _SHARES)
@@ -196,10 +190,7 @@ def _texts(column: pd.Series[Any]) -> Any:
 
 
 def only_source(weighed: WeightedPool) -> Ints:
-    """Return (n,) the only source whose ω is positive for an image.
-
-    −1 where several are, where the image is left out, or where ω is not known.
-    """
+    """Return (n,) the only source whose ω is positive for an image."""
     only_n = np.full(weighed.n, -1, dtype=np.int64)
     if len(weighed.names) == 1:
         return only_n

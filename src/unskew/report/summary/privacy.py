@@ -134,11 +134,7 @@ _ASIDE = re.compile(r" \([^()]*\d[^()]*\)")
 
 
 def without_counts(sentence: str) -> str:
-    """Remove every number of images or groups, and shares that come with one.
-
-    Sentences of the records count what was dropped or left out; those counts are cells of no table
-    and could be small.
-    """
+    """Remove every number of images or groups, and shares that come with one."""
     counted, n = _COUNT.subn("some ", _POOL_SHARE.sub("", sentence))
     counted = _PLACE.sub(lambda match: "an image" if match[1] == "image" else "a row", counted)
     return _DECIMAL.sub("…", counted) if n else counted
@@ -171,10 +167,7 @@ def private_population(population: str) -> str:
 
 
 def shown_size(ess: float | None, private: bool) -> float | None:
-    """Return an effective size; where only aggregates are shown, rounded down to two digits.
-
-    Down, because an effective size never exceeds the number of images.
-    """
+    """Return an effective size; where only aggregates are shown, rounded down to two digits."""
     if ess is None or not math.isfinite(ess) or ess <= 0 or not private:
         return ess
     unit = 10.0 ** (math.floor(math.log10(ess)) - 1)

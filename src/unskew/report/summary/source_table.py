@@ -73,10 +73,7 @@ def tabulate_splits(
     splits: Sequence[SplitRow] | Mapping[str, Weights],
     hidden_strata: Sequence[str] = (),
 ) -> tuple[SplitRow, ...]:
-    """Make one row for each split: those passed, or those in the pool's column ``split``.
-
-    ``hidden_strata`` are not named.
-    """
+    """Make one row for each split: those passed, or those in the pool's column ``split``."""
     if isinstance(splits, Mapping):
         rows = [_row(name, weights) for name, weights in splits.items()]
     else:
@@ -144,10 +141,7 @@ _MOST_UNREADABLE = 100
 def tabulate_sources(
     weighed: WeightedPool, diagnostics: Diagnostics, copies: Copies | None
 ) -> tuple[tuple[SourceRow, ...], str]:
-    """Return one row for each source, and a note if some are not shown.
-
-    Of more than 500 sources the largest are shown.
-    """
+    """Return one row for each source, and a note if some are not shown."""
     weights, diagnosis = weighed.weights, weighed.weights.diagnosis
     hidden_k, unreadable_k = (
         hidden_sources(weighed),

@@ -41,10 +41,7 @@ class StratumTable:
 
 
 def tabulate_strata(weighed: WeightedPool, stderr_c: Floats | None = None) -> StratumTable:
-    """Make one row for each stratum; an empty table without strata.
-
-    ``stderr_c``: (C,) standard errors of the target's masses, None where they are not shown.
-    """
+    """Make one row for each stratum; an empty table without strata."""
     strata = weighed.strata
     if strata is None:
         return StratumTable(shown_total=weighed.n)
@@ -79,10 +76,7 @@ def tabulate_strata(weighed: WeightedPool, stderr_c: Floats | None = None) -> St
 
 
 def hidden_levels(weighed: WeightedPool, table: StratumTable, name: str) -> set[str]:
-    """Return the levels of one attribute that have a withheld stratum.
-
-    Their counts would reveal it.
-    """
+    """Return the levels of one attribute that have a withheld stratum."""
     strata = weighed.strata
     if strata is None or table.hidden is None or name not in strata.by:
         return set()
@@ -91,10 +85,7 @@ def hidden_levels(weighed: WeightedPool, table: StratumTable, name: str) -> set[
 
 
 def hidden_names(weighed: WeightedPool, table: StratumTable) -> list[str]:
-    """Return the withheld strata as texts.
-
-    Levels outside the target's scope are among them, and rare levels that were dropped.
-    """
+    """Return the withheld strata as texts."""
     strata = weighed.strata
     if strata is None or table.hidden is None:
         return []

@@ -107,10 +107,7 @@ class WeightedPool:
 
 
 def pair_with_weights(pool: Pool, weights: Weights, private: bool) -> WeightedPool:
-    """Join rows to weights by id.
-
-    Row numbers in place of ids are joined in order, if the sources agree.
-    """
+    """Join rows to weights by id."""
     _check_kinds(pool, weights)
     order = _order(pool, weights)
     ordered = pool if order is None else pool.take(order)
@@ -211,10 +208,7 @@ class Described:
 
 
 def fitted_columns(weighed: WeightedPool) -> tuple[str, ...]:
-    """Return the columns that the bias model reads.
-
-    A name that is no column means all columns that begin with it and an underscore.
-    """
+    """Return the columns that the bias model reads."""
     if weighed.fitted is None:
         return ()
     names = [name for part in weighed.fitted.model.parts for name in part.columns]
