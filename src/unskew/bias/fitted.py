@@ -14,7 +14,7 @@ from unskew.bias.feature_flags import uncovered_levels
 from unskew.bias.features import expand_features
 from unskew.bias.strata import FittedStrata, describe_strata
 from unskew.engine.arguments import checked
-from unskew.errors import DataError, first_few
+from unskew.errors import first_few
 from unskew.records import Bools, Floats, Ints, Pool, Target
 from unskew.records.design_weights import add_design
 from unskew.records.target import THE_TARGET
@@ -102,16 +102,6 @@ class FittedBias:
     @checked
     def log_omega(self, table: Pool | pd.DataFrame) -> Floats:
         """(n, K) log ω_k(z_i); −inf where source k cannot select the image."""
-        if not isinstance(table, Pool) and not (
-            hasattr(table, "columns") and hasattr(table, "iloc")
-        ):
-            raise DataError(
-                "omega is evaluated on a Pool or a DataFrame, whose columns are found by name; "
-                f"got {type(table).__name__}. Make a DataFrame of it, with the columns that the "
-                "bias model reads.",
-                option="table",
-                value=type(table).__name__,
-            )
         frame = table.frame if isinstance(table, Pool) else table
         return self.log_omega_with_sample(frame)[:, : len(self.names)]
 

@@ -16,7 +16,6 @@ from unskew.records import Floats, Ints, Pool, Target, Weights
 from unskew.records.arrays import log_sum, log_sums
 from unskew.records.design_weights import DESIGN_WEIGHT
 from unskew.records.levels import codes_or_alone
-from unskew.records.pool_table import require_inputs
 from unskew.target.facts import Distribution
 from unskew.target.mass_covariance import redrawn_fact
 from unskew.weigh.bootstrap import Replicate
@@ -243,7 +242,6 @@ class Estimation:
         from unskew.bias.fitting import fit_parts
         from unskew.debiasing.fitted_weights import weigh_fitted
 
-        require_inputs("weights.refit", pool)
         # Features are learned again, too (their levels, scales, and which of them repeat others).
         model = self.fitted.model
         fitted = fit_parts(

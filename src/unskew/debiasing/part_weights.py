@@ -152,13 +152,6 @@ class PartWeights(Weights):
         """Weigh new images without a new solve: (m,) n π(z), as ``sample_weight``."""
         if isinstance(self.fit.weigher, InMemoryWeigher):
             return self.sampled.weigh(table)
-        if not isinstance(table, Pool) and not hasattr(table, "columns"):
-            raise DataError(
-                "weights.weigh takes a Pool or a DataFrame with the columns of the bias model; "
-                f"got {type(table).__name__}.",
-                option="table",
-                value=type(table).__name__,
-            )
         from unskew.bias.features import check_columns
 
         frame = table.frame if isinstance(table, Pool) else table

@@ -252,13 +252,8 @@ def debias_targets(
     return WeightsByTarget(weights)
 
 
-def _check_targets(targets: object) -> None:
-    if (
-        not isinstance(targets, Mapping)
-        or not targets
-        or not all(isinstance(name, str) and name for name in targets)
-        or not all(isinstance(target, Target) for target in targets.values())
-    ):
+def _check_targets(targets: Mapping[str, Target]) -> None:
+    if not targets or not all(targets):
         raise ConfigError(
             "targets are given by name, such as {'city': Target.margins(…), 'farm': "
             f"Target.sample(…)}}; got {targets!r:.200}.",

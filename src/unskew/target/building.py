@@ -131,12 +131,6 @@ def _with_set(target: Target, within: Any) -> Target:
 
 
 def sample_target(sample: Pool | str, holdout: float) -> Target:
-    if not isinstance(sample, Pool | str):
-        raise wrong_option(
-            "a sample of the target is a Pool, or the path of one",
-            hint=" Pool.from_frame makes one.",
-            sample=type(sample).__name__,
-        )
     return Target(kind="sample", reference=sample, holdout=_read_holdout(holdout))
 
 

@@ -126,14 +126,6 @@ def shrink_weights(weights: Weights, means: Mapping[str, npt.ArrayLike] | None =
     DataError : nothing tells how much the images differ (one group in every source).
     CoverageError : no weights on these images have the means wanted: too many means for few images.
     """
-    if not isinstance(weights, Weights):
-        raise ConfigError(
-            "shrink_weights weighs the bias of the pool against the noise of the weights, which "
-            "only Weights can tell (from unskew.debias "
-            f"or unskew.debias_weights); got {type(weights).__name__}.",
-            option="weights",
-            value=type(weights).__name__,
-        )
     if weights.estimation is None:
         check_solved(weights)
     values = _read_values(weights, means)
@@ -231,11 +223,9 @@ def _read_values(weights: Weights, means: Mapping[str, npt.ArrayLike] | None) ->
                 "…}): the weights come from numbers, or from a bias model that reads no features.",
                 option="means",
             )
-    passed: Any = means  # of any kind where it comes from a user
-    if not isinstance(passed, Mapping) or not passed:
+    if not means:
         raise ConfigError(
-            f"means is a mapping of names to (n,) values, such as {{'brightness': "
-            f"pool.frame['brightness']}}; got {passed!r}.",
+            "means is empty: name at least one, such as {'brightness': pool.frame['brightness']}.",
             option="means",
         )
     for values in means.values():

@@ -28,14 +28,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError
 from unskew.records import Floats, Ints, Overlap, Pool
-from unskew.report.summary.record import Privacy
 
 SMALLEST_CELL = 10
 _LARGEST_TABLE = 100_000_000
@@ -216,17 +214,6 @@ PRIVACY_RULE = (
 )
 
 _WORD = re.compile(r"[\s\"'`,;()\[\]{}<>=|]+")
-
-
-def check_privacy(privacy: object) -> None:
-    """Refuse anything but the two settings."""
-    if privacy not in get_args(Privacy):
-        raise ConfigError(
-            f"privacy is {' or '.join(map(repr, get_args(Privacy)))}; got {privacy!r}.",
-            option="privacy",
-            value=privacy,
-            allowed=list(get_args(Privacy)),
-        )
 
 
 def shown_provenance(

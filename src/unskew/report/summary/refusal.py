@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from unskew.errors import CoverageError, DataError, OverlapError, UnskewError
+from unskew.errors import CoverageError, OverlapError, UnskewError
 from unskew.records import Ints, Overlap, Pool, Target
 from unskew.report.summary.plain import plain_value
 from unskew.report.summary.privacy import (
     PRIVACY_RULE,
-    check_privacy,
     count_units,
     hidden_cells,
     listed,
@@ -57,11 +56,6 @@ def summarize_refusal(
     target : the target, to show which of its strata have no images.
     title, privacy, provenance : as for `summarize_run`.
     """
-    check_privacy(privacy)
-    if not isinstance(pool, Pool):
-        raise DataError(
-            f"a report is about a Pool; got {type(pool).__name__}.", value=type(pool).__name__
-        )
     private = privacy == "aggregate"
     overlap = error.overlap if isinstance(error, OverlapError) else None
     strata = _covered_part(pool, target)

@@ -108,7 +108,12 @@ class WeightedPool:
 
 def pair_with_weights(pool: Pool, weights: Weights, private: bool) -> WeightedPool:
     """Join rows to weights by id."""
-    _check_kinds(pool, weights)
+    if not np.isfinite(weights.weight).all():
+        raise DataError(
+            "these weights are not numbers, because the solve failed "
+            f"({weights.solution.status.value}); see summarize_refusal.",
+            value=weights.solution.status.value,
+        )
     order = _order(pool, weights)
     ordered = pool if order is None else pool.take(order)
     _check_origin(ordered, weights)
@@ -124,26 +129,6 @@ def pair_with_weights(pool: Pool, weights: Weights, private: bool) -> WeightedPo
             limit=SMALLEST_CELL,
         )
     return weighed
-
-
-def _check_kinds(pool: Pool, weights: Weights) -> None:
-    if not isinstance(pool, Pool):
-        raise DataError(
-            f"a report is about a Pool; got {type(pool).__name__}. Make one with Pool.from_frame "
-            "or Pool.from_folders.",
-            value=type(pool).__name__,
-        )
-    if not isinstance(weights, Weights):
-        raise DataError(
-            f"a report needs Weights, as unskew.debias returns them; got {type(weights).__name__}.",
-            value=type(weights).__name__,
-        )
-    if not np.isfinite(weights.weight).all():
-        raise DataError(
-            "these weights are not numbers, because the solve failed "
-            f"({weights.solution.status.value}); see summarize_refusal.",
-            value=weights.solution.status.value,
-        )
 
 
 def _check_origin(pool: Pool, weights: Weights) -> None:
