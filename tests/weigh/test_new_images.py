@@ -72,5 +72,5 @@ def test_images_that_no_source_covers_are_refused_with_the_first_row_and_their_n
 @pytest.mark.parametrize("table", [[1.0, 2.0], np.ones((2, 1)), "images.parquet"])
 def test_what_is_no_table_is_refused(table) -> None:
     _, weights = labelled()
-    with refused(DataError, option="table", value=type(table).__name__):
-        weigh_new_images(weights, table)
+    with refused(DataError, option="table"):
+        weights.weigh(table)

@@ -15,7 +15,6 @@ from unskew.records import Floats, Ints, Pool, Target
 from unskew.records.arrays import Randomness, seed_of
 from unskew.records.design_weights import add_design
 from unskew.records.levels import level_text
-from unskew.records.pool_table import require_inputs
 from unskew.records.target import THE_TARGET
 
 if TYPE_CHECKING:
@@ -262,7 +261,6 @@ class Bias(ABC):
         """Learn from the pool what the model leaves open; c(z) comes from ``target`` if needed."""
         from unskew.bias.fitting import fit_parts
 
-        require_inputs(f"{type(self).__name__}.fit", pool, target)
         return fit_parts(self, self.parts, pool, target, seed=seed_of(rng))
 
     @property

@@ -30,8 +30,6 @@ _RIDGE, _TOL = 1e-2, 3e-4
 class ClassScores:
     """log p(y | x) of the pool, by a linear probe of the features.
 
-    Attributes
-    ----------
     classes : the C classes, as text.
     names : columns that the probes read; empty where the scores are columns themselves.
     centre, factor : (D,) x is read as (x − centre) · factor.
@@ -146,11 +144,7 @@ def learn_class_scores(
 
 
 def _scaled(frame: pd.DataFrame, names: Sequence[str]) -> tuple[Any, Floats, Floats]:
-    """Return the features as a probe likes them, (x − centre) · factor.
-
-    Each is divided by the root of its standard deviation and of the mean one of the columns
-    numbered alike: late components stay small (`unskew.learn.scale_features`, "fourth_root").
-    """
+    """Return the features as a probe likes them, (x − centre) · factor."""
     x_nd = read_matrix(frame, names)
     centre_d, deviation_d = x_nd.mean(axis=0), x_nd.std(axis=0)
     divisor_d = np.sqrt(block_sizes(names, deviation_d, np.mean) * deviation_d)

@@ -69,10 +69,7 @@ def has_labels(frame: pd.DataFrame) -> bool:
 def resolve_class_shift(
     model: Bias, pool: Pool, target: Target | None, seed: int = 0
 ) -> tuple[Bias, Target | None]:
-    """Replace `ClassShift` by `Strata` of the label, and an unlabelled sample by its shares.
-
-    Any other model comes back as it is.
-    """
+    """Replace `ClassShift` by `Strata` of the label, and an unlabelled sample by its shares."""
     shift = next((part for part in model.parts if isinstance(part, ClassShift)), None)
     if shift is None:
         return model, target

@@ -268,8 +268,6 @@ class FittedClassTilt(Factor):
     Of an image without a label it is the mean of ω over the target's p(y | x): that is what makes
     Σ_i ω_k(x_i)/n an estimate of Ω_k.
 
-    Attributes
-    ----------
     constant : (K,) of log ω_k, such that Σ_k ω_k over the pool's sources is the ratio of pool to
         target up to a constant.
     theta : (K, C + d (1 + J)) a_k, θ_k, then δ_kj.

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 class Comparison:
     """Some sources, and the columns that all of their images have.
 
-    Attributes
-    ----------
     sources : (K,) whether a source is compared.
     columns : that these sources have.
     alone : names of those that no comparison of more sources has: they are tested by themselves.

@@ -34,8 +34,6 @@ class ComponentMap:
     nearly uncorrelated are components already, of more images than these, perhaps: they are taken
     as they are, those that vary most first.
 
-    Attributes
-    ----------
     columns : what is read.
     centre : (D,) subtracted.
     rotation : (D, d)

@@ -81,20 +81,14 @@ def flag_identifiers(
 
 
 def can_be_identified(size_k: Ints) -> bool:
-    """Tell whether guessing the source can mean anything.
-
-    That takes images of several sources, enough of them, and no source that is nearly all.
-    """
+    """Tell whether guessing the source can mean anything."""
     return bool(
         np.count_nonzero(size_k) > 1 and size_k.max() <= 0.95 * size_k.sum() and size_k.sum() >= 50
     )
 
 
 def share_guessed(count_lk: Ints) -> float:
-    """Return the share of images whose source has most of the other images of their level.
-
-    ``count_lk`` are the images of level and source.
-    """
+    """Return the share of images whose source has most of the other images of their level."""
     return float(
         sum(_guessed_rightly(count_lk, k) for k in range(count_lk.shape[1])) / count_lk.sum()
     )
@@ -116,10 +110,7 @@ def _share_identified(column: pd.Series[Any], source_n: Ints, n_sources: int) ->
 
 
 def _cut(column: pd.Series[Any], n_sources: int) -> Ints:
-    """Cut at quantiles (64 bins for each source, of 10 images or more) and in the widest gaps.
-
-    In a gap one source may end.
-    """
+    """Cut at quantiles (64 bins for each source, of 10 images or more) and in the widest gaps."""
     value_n = read_numbers(column, str(column.name))
     some_m = np.sort(value_n[:: max(1, value_n.size // _ENOUGH_ROWS)])
     n_bins = min(64 * n_sources, some_m.size // 10)
@@ -166,5 +157,5 @@ def _flag_uncovered(data: BiasData, names: Sequence[str]) -> tuple[str, ...]:
         return ()
     return flagged(
         f"{share:.1%} of the target's images have {first_few(shown)}, which no source has: "
-        "results describe the rest of the target",
+        "results describe the rest of the target"
     )

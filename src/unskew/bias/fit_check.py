@@ -253,10 +253,7 @@ def _where_it_is_off(checks: Sequence[FeatureCheck], joint: JointCheck | None) -
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """The rows of a fit, those of the target's sample included.
-
-    ``unit``: of every row, a group or the copies of an image; None where each is its own.
-    """
+    """The rows of a fit, those of the target's sample included."""
 
     frame: pd.DataFrame
     profile: Profile

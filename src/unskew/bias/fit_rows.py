@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 class FitRows:
     """The rows of a fit, before anything is estimated.
 
-    Attributes
-    ----------
     data : what the factors are fitted to.
     row : the index in the pool of every row of the pool that takes part.
     judge : images of the target that are held out; None without any.
@@ -200,10 +198,7 @@ def _bias_data(
 
 
 def _stacked(frame: pd.DataFrame, sample: pd.DataFrame) -> pd.DataFrame:
-    """Put the sample under the pool; categories of the pool stay categories.
-
-    Next to numbers of the sample they would become numbers.
-    """
+    """Put the sample under the pool; categories of the pool stay categories."""
     import pandas as pd
 
     categories = [
@@ -357,10 +352,7 @@ def name_ranks(data: BiasData) -> Ints:
 
 
 def agree_on_copies(data: BiasData, log_rk: Floats) -> Floats:
-    """Give rows of the same content the mean of what their folds say.
-
-    Which of them is in which fold says nothing.
-    """
+    """Give rows of the same content the mean of what their folds say."""
     _, code_r, count = np.unique(row_keys(data), return_inverse=True, return_counts=True)
     if count.size == code_r.size:
         return log_rk

@@ -14,7 +14,7 @@ from unskew.bias.feature_flags import uncovered_levels
 from unskew.bias.features import expand_features
 from unskew.bias.strata import FittedStrata, describe_strata
 from unskew.engine.arguments import checked
-from unskew.errors import DataError, first_few
+from unskew.errors import first_few
 from unskew.records import Bools, Floats, Ints, Pool, Target
 from unskew.records.design_weights import add_design
 from unskew.records.target import THE_TARGET
@@ -31,8 +31,6 @@ SAMPLE = "(target sample)"
 class FittedBias:
     """ω_k(z) = Π_p ω_k^{(p)}(z; θ̂), ready for any table.
 
-    Attributes
-    ----------
     model : the settings that were fitted.
     target : the target of the fit.
     names : the K sources of the pool, the columns of ω.
@@ -104,16 +102,6 @@ class FittedBias:
     @checked
     def log_omega(self, table: Pool | pd.DataFrame) -> Floats:
         """(n, K) log ω_k(z_i); −inf where source k cannot select the image."""
-        if not isinstance(table, Pool) and not (
-            hasattr(table, "columns") and hasattr(table, "iloc")
-        ):
-            raise DataError(
-                "omega is evaluated on a Pool or a DataFrame, whose columns are found by name; "
-                f"got {type(table).__name__}. Make a DataFrame of it, with the columns that the "
-                "bias model reads.",
-                option="table",
-                value=type(table).__name__,
-            )
         frame = table.frame if isinstance(table, Pool) else table
         return self.log_omega_with_sample(frame)[:, : len(self.names)]
 
@@ -237,10 +225,7 @@ class FittedBias:
 
 
 def _common_population(populations: Sequence[str], targeted: bool) -> str:
-    """Describe what all factors together leave of the target, in any order.
-
-    ``targeted``: the first is that of the strata, and comes first.
-    """
+    """Describe what all factors together leave of the target, in any order."""
     first, others = (populations[:1], populations[1:]) if targeted else ((), populations)
     ordered = [*first, *sorted(set(others) - set(first))]
     parts = [population for population in ordered if population != THE_TARGET]

@@ -14,13 +14,7 @@ import numpy as np
 
 from unskew.bias.base import Bias, BiasData, Factor
 from unskew.bias.class_shift import ClassShift, resolve_class_shift
-from unskew.bias.fit_rows import (
-    FitRows,
-    check_origin,
-    exclude_rows,
-    gather_rows,
-    place_in_strata,
-)
+from unskew.bias.fit_rows import FitRows, check_origin, exclude_rows, gather_rows, place_in_strata
 from unskew.bias.fitted import FittedBias, log_likelihood
 from unskew.bias.strata import (
     FittedStrata,
@@ -64,8 +58,6 @@ def fit_parts(
 ) -> FittedBias:
     """Fit all parts together.
 
-    Parameters
-    ----------
     model, parts : the model, and its factors.
     pool, target : as for `Bias.fit`.
     seed : of folds and permutations.
@@ -113,10 +105,7 @@ def _only_strata(parts: Sequence[Bias]) -> Strata | None:
 def _estimate_factors(
     rows: FitRows, parts: Sequence[Bias], earlier: Sequence[Factor | None]
 ) -> tuple[FitRows, tuple[Factor, ...], Floats]:
-    """(rows that are left, fitted factors, (R, K) log of their product).
-
-    First what is read off the data, then what is learned by likelihood given that.
-    """
+    """(rows that are left, fitted factors, (R, K) log of their product)."""
     rows, factors = _read_off(rows, parts, earlier)
     log_parts = {at: factor.log_omega(rows.data.frame) for at, factor in factors.items()}
     for log_rk in log_parts.values():
@@ -168,10 +157,7 @@ def _learn_in_turn(
     factors: dict[int, Factor],
     log_parts: dict[int, Floats],
 ) -> None:
-    """Fit each learned part given all others, in rounds until the likelihood stops growing.
-
-    Adds them to ``factors`` and ``log_parts``.
-    """
+    """Fit each learned part given all others, in rounds until the likelihood stops growing."""
     data, before = rows.data, -np.inf
     zeros_rk = np.zeros((len(data.frame), data.n_sources))
     log_parts |= dict.fromkeys(learned, zeros_rk)
@@ -203,10 +189,7 @@ def _log_product(log_parts: Sequence[Floats], data: BiasData) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class _Jacobian:
-    """∂ log ω/∂θ of all factors next to each other, on rows of the fit.
-
-    A class, because weights are pickled and a closure cannot be.
-    """
+    """∂ log ω/∂θ of all factors next to each other, on rows of the fit."""
 
     frame: pd.DataFrame = field(repr=False)
     factors: tuple[Factor, ...]
@@ -306,10 +289,7 @@ def fit_unpenalised(fitted: FittedBias) -> FittedBias | None:
 def _with_others(
     fitted: FittedBias, other_than: Callable[[Factor, Floats], Factor]
 ) -> FittedBias | None:
-    """Replace factors by others, each given the log of the product of those fitted before.
-
-    None where all stay.
-    """
+    """Replace factors by others, each given the log of the product of those fitted before."""
     data = fitted.data
     zeros = np.zeros((len(data.frame), data.n_sources))
     log_parts = [_log_on_rows(factor, data.frame) for factor in fitted.factors]

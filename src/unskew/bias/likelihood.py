@@ -63,8 +63,6 @@ class LogLinearProblem:
 
     θ of the reference is 0.
 
-    Attributes
-    ----------
     phi : (R, D) φ(z_r).
     source, cell : (R,)
     n_sources, n_cells : K, C.
@@ -252,10 +250,7 @@ def coefficient_variances(problem: LogLinearProblem, fit: LogLinearFit) -> Float
 def _evaluate(
     problem: SummedProblem, u_ck: Floats, theta_kd: Floats, hessian: bool
 ) -> tuple[float, tuple[Floats, Floats], tuple[Floats, Floats, Floats]]:
-    """(value, (g_ck, g_kd), (H_ckk, B_ckkd, T_kdkd)), with J_ik = φ_i for θ_k.
-
-    The letters are those of `unskew.solve.profile_likelihood`.
-    """
+    """(value, (g_ck, g_kd), (H_ckk, B_ckkd, T_kdkd)), with J_ik = φ_i for θ_k."""
     sums = problem.sums(u_ck, theta_kd, hessian=hessian)
     value = sums.value + problem.penalty(theta_kd)
     gradient = (
@@ -302,10 +297,7 @@ def _eliminate_u(
     gradient: tuple[Floats, Floats],
     hessian: tuple[Floats, Floats, Floats],
 ) -> tuple[Floats, Floats, list[tuple[Ints, Floats]]]:
-    """Return the equations of θ without u: matrix, right side, and u by stratum given θ.
-
-    Stratum by stratum, one present source of each held fixed.
-    """
+    """Return the equations of θ without u: matrix, right side, and u by stratum given θ."""
     g_ck, g_kd = gradient
     h_ckk, b_ckkd, t_kdkd = hessian
     free = np.flatnonzero(np.arange(problem.n_sources) != problem.reference)

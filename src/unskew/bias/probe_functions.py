@@ -42,8 +42,6 @@ _LABEL_FUNCTIONS = 4
 class Column:
     """One column of the rows: indicators for a test by itself, functions g for products.
 
-    Attributes
-    ----------
     name : of the column.
     places : what each indicator says.
     value : (R,) numbers, or None.
@@ -160,8 +158,6 @@ class Family:
 class JointFunctions:
     """Products of functions of two columns, and random functions of all columns at once.
 
-    Attributes
-    ----------
     places : names of the products.
     families : products of features; of a feature and the label; random functions; and these times
         the label. Those that exist.

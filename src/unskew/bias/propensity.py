@@ -331,10 +331,7 @@ class FittedPropensity(Factor):
             log_rk[test] = model.log_ratio(phi_rd[test], data.cell[test])
             models.append(model)
         return replace(
-            self,
-            models=tuple(models),
-            log_rk=agree_on_copies(data, log_rk),
-            ridge=SMALLEST_RIDGE,
+            self, models=tuple(models), log_rk=agree_on_copies(data, log_rk), ridge=SMALLEST_RIDGE
         )
 
     def jacobian(self, frame: pd.DataFrame) -> Floats:

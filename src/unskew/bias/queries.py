@@ -67,8 +67,6 @@ _WORDS = re.compile(
 class TableQuery:
     """A query that was parsed and checked; nothing of it is run as code.
 
-    Attributes
-    ----------
     text : as written.
     tree : the expression.
     columns : names that the query reads.

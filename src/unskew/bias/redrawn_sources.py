@@ -56,8 +56,6 @@ _MANY_STRATA = 500
 class Sums:
     """S_k(f_t) of some sources and functions.
 
-    Attributes
-    ----------
     observed : (K, T); 0 for sources that are not compared.
     null : (B, K, T) the same in the replicates.
     size : (K,) number of images of each source that is compared.
@@ -149,10 +147,7 @@ def _redraw_strata(
     replicates: int,
     seed: int,
 ) -> tuple[Singles, int]:
-    """Return (B, K, T) sums of replicates where each stratum has a free ω, and rows behind them.
-
-    Strata of one source tell nothing. Groups may be in several strata: then all rows are drawn.
-    """
+    """Return (B, K, T) sums of replicates where each stratum has a free ω, and rows behind them."""
     row = np.flatnonzero(profile.is_shared_c[profile.cell])
     n_shared = row.size
     if n_shared == 0:

@@ -37,8 +37,6 @@ _MANY_COLUMNS, _COMPONENTS = 40, 20
 class Resemblance:
     """How well a classifier tells images of the target from the weighted pool, out of fold.
 
-    Attributes
-    ----------
     auc : area under its ROC curve, the pool's images counted with their weights: 0.5 =
         indistinguishable.
     auc_stderr : its standard error if the model is right, the estimation of the weights included.
@@ -108,9 +106,7 @@ def compare_with_target(fitted: FittedBias, weight_r: Floats) -> Resemblance | N
     if data.design is not None:
         design_n = np.concatenate([data.design[pool_at], design_m / design_m.mean()])
     separation = judge_separation(
-        fitted,
-        ScoredImages(both, pool_at, odds, weight, fold, unit, design_n),
-        data.seed,
+        fitted, ScoredImages(both, pool_at, odds, weight, fold, unit, design_n), data.seed
     )
     chance = (
         "" if separation is None else f" ± {separation.stderr:.2f}, p = {separation.p_value:.2g}"
@@ -167,10 +163,7 @@ def _thin(n: int, weight_r: Floats, rng: np.random.Generator) -> Ints:
 
 
 def _folds(unit: Ints, is_target: npt.NDArray[np.bool_], seed: int) -> Ints | None:
-    """Deal out folds that keep units whole.
-
-    None where some fold would have to tell one side from the other without having seen it.
-    """
+    """Deal out folds that keep units whole."""
     if np.unique(unit).size < _FOLDS:
         return None
     fold = deal_folds(unit, is_target.astype(np.int64), _FOLDS, seed)
@@ -193,10 +186,7 @@ def _matrix(both: pd.DataFrame) -> Floats:
 
 
 def _held_out_odds(x: Floats, is_target: Any, weight: Floats, fold: Ints, seed: int) -> Floats:
-    """Find the odds target : weighted pool of every image, from the model of the other folds.
-
-    Both sides have the same total weight.
-    """
+    """Find the odds target : weighted pool of every image, from the model of the other folds."""
     from sklearn.ensemble import GradientBoostingClassifier
 
     odds = np.ones(is_target.size)

@@ -149,14 +149,8 @@ class Redraw:
         assert self.profile.derivative is not None
         return self.profile.derivative.block(at)
 
-    def _drawn(
-        self,
-    ) -> Iterator[tuple[int, Ints, Floats, dict[int, Singles], dict[int, Singles]]]:
-        """Yield stratum, rows, q, and two kinds of residuals by source, (B, b) each.
-
-        The first are among the compared sources, the second among all, which make the scores. They
-        are the same every time.
-        """
+    def _drawn(self) -> Iterator[tuple[int, Ints, Floats, dict[int, Singles], dict[int, Singles]]]:
+        """Yield stratum, rows, q, and two kinds of residuals by source, (B, b) each."""
         step = max(BLOCK // (self.replicates * len(self.compared_k)), 16)
         for number, (cell, at, q_rk) in enumerate(self._blocks(step)):
             rng = np.random.default_rng([self.seed, number])

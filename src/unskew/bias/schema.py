@@ -90,10 +90,7 @@ def _check_keys(model: type[Bias], values: Mapping[str, Any]) -> None:
 
 
 def _check_kinds(model: type[Bias], values: Mapping[str, Any]) -> None:
-    """Refuse a value of another kind than its default; names of columns are text.
-
-    A whole number is a number; 1 is not true.
-    """
+    """Refuse a value of another kind than its default; names of columns are text."""
     for setting in fields(model):  # type: ignore[arg-type]
         if setting.name not in values:
             continue

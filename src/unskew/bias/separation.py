@@ -46,8 +46,6 @@ class Separation:
 class ScoredImages:
     """Images of pool and target, in this order, as a classifier saw them.
 
-    Attributes
-    ----------
     frame : their columns.
     pool_row : (m,) the rows of the fit that the pool's images are.
     score : (m + t,) of the classifier that did not see them.

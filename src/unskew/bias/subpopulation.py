@@ -51,13 +51,6 @@ class Subpopulation(Bias):
     queries: Mapping[Any, Any]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.queries, Mapping):
-            raise ConfigError(
-                "queries is a table {source: query}, such as {'night': 'hour > 20', 'any': 'all'}; "
-                f"got {self.queries!r}.",
-                option="queries",
-                value=repr(self.queries),
-            )
         object.__setattr__(self, "queries", name_sources(self.queries, "queries"))
         for name, query in self.queries.items():
             if isinstance(query, str) and query != "all" and not names_function(query):

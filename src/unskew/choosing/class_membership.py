@@ -54,8 +54,7 @@ def with_class_scores(
     return (
         _with_columns(pool, scores.classes, scores.fold_log_p),
         replace(
-            target,
-            reference=_with_columns(sample, scores.classes, scores.log_p(sample.frame)),
+            target, reference=_with_columns(sample, scores.classes, scores.log_p(sample.frame))
         ),
     )
 

@@ -25,10 +25,7 @@ _ANCHORS = {
 
 
 def decide(rated: Sequence[Candidate], folds: Folds, given: Collection[str] = ()) -> BiasChoice:
-    """Choose the simplest of those near the best score that agree with the facts.
-
-    ``given``: kinds of the targets that are known.
-    """
+    """Choose the simplest of those near the best score that agree with the facts."""
     able = [candidate for candidate in rated if candidate.score is not None]
     eligible = [candidate for candidate in able if candidate.obstacle is None] or [
         candidate for candidate in able if candidate.identifies and candidate.verdict == "ok"
@@ -161,11 +158,7 @@ def _nearness(candidate: Candidate) -> tuple[float, float, float, float]:
 
 
 def _simplest(candidates: Sequence[Candidate]) -> Candidate:
-    """Return the simplest or, where others assume another c(z), the nearest to the facts.
-
-    Others count if they give other weights: simplicity is about describing the sources, and says
-    nothing about c(z).
-    """
+    """Return the simplest or, where others assume another c(z), the nearest to the facts."""
     first = min(candidates, key=_simplicity)
     rivals = [
         candidate
@@ -237,11 +230,7 @@ def _undecided(
     ties: Sequence[Sequence[Candidate]],
     standing: Mapping[str, Standing],
 ) -> list[Candidate]:
-    """List those that describe the sources as well as the chosen one and give other weights.
-
-    Either their q is the same, or their scores are within one standard error and c(z) comes from
-    elsewhere. They agree with the facts no less.
-    """
+    """List those that describe the sources as well as the chosen one and give other weights."""
     if chosen is None:
         return []
     tied = next((group for group in ties if chosen in group), ())

@@ -31,8 +31,6 @@ DELTA = 1e-3
 class Folds:
     """Rows that are scored, each in one fold.
 
-    Attributes
-    ----------
     pool : the images.
     target : as given to the fits.
     frame : the rows of the pool, then those of the target's sample, if there is one.
@@ -83,8 +81,6 @@ class Folds:
 class MembershipScore:
     """The cross-validated score of one model.
 
-    Attributes
-    ----------
     value : (R,) log((1 − δ) q_{i,s_i} + δ λ_{s_i}) of every row, from the fit without its fold; NaN
         for rows that are not scored.
     outside : share of the scored rows that are outside their own source's fitted support.
@@ -116,10 +112,7 @@ def _mean(value_r: Floats, design_r: Floats | None) -> float:
 
 
 def make_folds(pool: Pool, target: Target | None, n_folds: int, seed: int) -> Folds:
-    """Split pool and sample into folds, every source evenly among them.
-
-    Groups, and copies of an image, stay in one fold.
-    """
+    """Split pool and sample into folds, every source evenly among them."""
     import pandas as pd
 
     frame, source_r, names = pool.frame, pool.source.astype(np.int64), [*pool.names]
@@ -153,10 +146,7 @@ def make_folds(pool: Pool, target: Target | None, n_folds: int, seed: int) -> Fo
 
 
 def find_fold_units(frame: pd.DataFrame) -> Ints:
-    """Return (R,) codes of what must stay together.
-
-    Images of one group, copies of one image, and whatever these tie to one another.
-    """
+    """Return (R,) codes of what must stay together."""
     return join_units(len(frame), unit_codes(frame), tell_copies(frame))
 
 
@@ -195,8 +185,7 @@ def score_memberships(model: Bias, folds: Folds, *, seed: int = 0) -> Membership
     )
     outside = float(
         np.average(
-            own_r[folds.scored] == 0.0,
-            weights=None if design_r is None else design_r[folds.scored],
+            own_r[folds.scored] == 0.0, weights=None if design_r is None else design_r[folds.scored]
         )
     )
     return MembershipScore(value_r, outside, fold_mean, design_r)

@@ -21,7 +21,6 @@ from unskew.engine.arguments import Folds, checked
 from unskew.errors import DataError
 from unskew.records import Pool, Target
 from unskew.records.arrays import Randomness, seed_of
-from unskew.records.pool_table import require_inputs
 
 if TYPE_CHECKING:
     from unskew.bias.base import Bias
@@ -117,7 +116,6 @@ def choose_bias(
 
 
 def _check_arguments(pool: Pool, target: Target | None) -> None:
-    require_inputs("choose_bias", pool, target)
     if len(pool.names) < 2 and (target is None or target.kind != "sample"):
         raise DataError(
             "bias models are compared by how well they tell the sources apart, and there is one "

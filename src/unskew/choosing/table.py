@@ -110,8 +110,7 @@ def show_table(table: pd.DataFrame) -> str:
     for name in ("score", "behind"):
         error = table["stderr" if name == "score" else "behind_stderr"]
         shown[name] = pd.Series(
-            [_with_error(*pair) for pair in zip(table[name], error, strict=True)],
-            dtype=object,
+            [_with_error(*pair) for pair in zip(table[name], error, strict=True)], dtype=object
         )
     others = "outside parameters ess verdict fit_p distance distance_p auc remark"
     for name in others.split():

@@ -46,8 +46,6 @@ class Fact:
 class TargetDistance:
     """The weighted pool compared with the known facts.
 
-    Attributes
-    ----------
     largest : largest |Σ_i π_i h_i − E[h]|/sd(h) over the facts, sd(h) in the pool.
     fact : the fact it belongs to.
     standard_errors : largest |Σ_i π_i h_i − E[h]| in its standard errors.
@@ -81,10 +79,7 @@ def known_facts(pool: Pool, targets: Sequence[Target], columns: Sequence[str]) -
 
 
 def restricted_facts(pool: Pool, targets: Sequence[Target]) -> tuple[str, ...]:
-    """Write a sentence on every given distribution of which the pool lacks a part.
-
-    The pool is compared with the rest of it.
-    """
+    """Write a sentence on every given distribution of which the pool lacks a part."""
     return tuple(
         f"the known shares of {' × '.join(strata.by)} are those of {strata.population}"
         for target in targets
@@ -95,10 +90,7 @@ def restricted_facts(pool: Pool, targets: Sequence[Target]) -> tuple[str, ...]:
 
 
 def _given_strata(pool: Pool, target: Target) -> Iterator[TargetStrata]:
-    """Stratify by every given distribution alone.
-
-    Margins are facts, a joint table raked from them is not.
-    """
+    """Stratify by every given distribution alone."""
     single = [
         replace(target, by=fact.by, facts=(fact,), interactions=None) for fact in target.facts
     ]

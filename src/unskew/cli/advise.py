@@ -8,18 +8,10 @@ from typing import Annotated
 import typer
 
 from unskew.cli.error_messages import DONE, NOT_IDENTIFIABLE, print_json, remarks
-from unskew.cli.options import (
-    AllowCode,
-    AsJson,
-    Configuration,
-    Jobs,
-    OneTarget,
-    Quiet,
-    Seed,
-    shows_progress,
-)
+from unskew.cli.options import Common, Configuration, taking
 
 
+@taking("target", "as_json", "quiet", "seed", "allow_code", "jobs")
 def advise_run(
     configuration: Configuration,
     stderr: Annotated[
@@ -42,8 +34,7 @@ def advise_run(
         ),
     ] = None,
     overlap: Annotated[
-        bool,
-        typer.Option("--overlap", help="Links and largest weights as the verdict wants them."),
+        bool, typer.Option("--overlap", help="Links and largest weights as the verdict wants them.")
     ] = False,
     link_error: Annotated[
         float | None,
@@ -60,12 +51,8 @@ def advise_run(
         Path | None,
         typer.Option("--output", "-o", help="Folder for advice.json; created if necessary."),
     ] = None,
-    target: OneTarget = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    seed: Seed = None,
-    allow_code: AllowCode = None,
-    jobs: Jobs = None,
+    *,
+    common: Common,
 ) -> int:
     """Advise what to collect next: which source or kind of image, and how many.
 
@@ -78,14 +65,12 @@ def advise_run(
     from unskew.files.locks import folder_locked
     from unskew.files.plain_json import write_json
     from unskew.runs.advice import advise_inputs, read_costs
-    from unskew.runs.inputs import load_config, read_inputs
+    from unskew.runs.inputs import read_inputs
 
-    with folder_locked(output), remarks(quiet):
+    with folder_locked(output), remarks(common.quiet):
         costs = read_costs(cost or [])
-        config = load_config(
-            configuration, seed=seed, jobs=jobs, target=target, allow_code=allow_code or ()
-        )
-        inputs = read_inputs(config, progress=shows_progress(quiet, as_json), beyond="sample")
+        config = common.load(configuration)
+        inputs = read_inputs(config, progress=common.bar, beyond="sample")
         advice = advise_inputs(
             inputs,
             stderr=stderr,
@@ -97,8 +82,8 @@ def advise_run(
         if output is not None:
             with written_together(output, ()) as folder:
                 write_json(folder / "advice.json", advice.to_dict())
-    if as_json:
+    if common.as_json:
         print_json(advice.to_dict())
     else:
-        terminal.print_lines(terminal.open_console(quiet), advice.lines())
+        terminal.print_lines(terminal.open_console(common.quiet), advice.lines())
     return DONE if advice.identifiable else NOT_IDENTIFIABLE

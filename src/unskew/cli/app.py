@@ -30,24 +30,14 @@ from unskew.cli.export import export_results
 from unskew.cli.markdown import summary_markdown
 from unskew.cli.monitor import watch_images
 from unskew.cli.options import (
-    AllowCode,
-    AsJson,
-    AsMarkdown,
+    Common,
     Configuration,
     Data,
     Download,
-    Jobs,
-    OneEngine,
-    OneTarget,
-    Overwrite,
     Places,
-    Quiet,
     Results,
-    Seed,
-    UseAnyway,
-    check_one_form,
-    shows_progress,
     summary_of_refusal,
+    taking,
     written_command,
 )
 from unskew.cli.stop_signal import STOPPED
@@ -62,8 +52,7 @@ app = typer.Typer(
     help="Learn from several biased image databases as if they were one unbiased one: one exact "
     "weight for every image.",
     epilog="Begin with [bold]unskew demo[/], or with [bold]unskew init photos/north photos/south "
-    "-o run.toml[/], edit run.toml, "
-    "then [bold]unskew weigh run.toml -o results[/].",
+    "-o run.toml[/], edit run.toml, then [bold]unskew weigh run.toml -o results[/].",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -119,6 +108,7 @@ def _main(
 
 
 @app.command()
+@taking("as_json", "quiet", "jobs")
 def describe(
     places: Places,
     quick: Annotated[
@@ -126,9 +116,8 @@ def describe(
         typer.Option("--quick", help="Read file headers only: no image properties but the size."),
     ] = False,
     download: Download = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    jobs: Jobs = None,
+    *,
+    common: Common,
 ) -> None:
     """Describe databases: sizes, classes, image properties, copies, unreadable files.
 
@@ -139,30 +128,26 @@ def describe(
     from unskew.cli import terminal
     from unskew.runs.first_look import describe_folders
 
-    with remarks(quiet):
+    with remarks(common.quiet):
         description = describe_folders(
-            places,
-            quick=quick,
-            download=download,
-            jobs=jobs,
-            progress=shows_progress(quiet, as_json),
+            places, quick=quick, download=download, jobs=common.jobs, progress=common.bar
         )
-    if as_json:
+    if common.as_json:
         print_json(description.to_dict())
-    elif not quiet:
+    elif not common.quiet:
         terminal.print_description(terminal.open_console(), description)
 
 
 @app.command()
+@taking("as_json", "quiet", "overwrite")
 def init(
     places: Places,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="The configuration to write.")
     ] = Path("run.toml"),
-    overwrite: Overwrite = False,
     download: Download = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    *,
+    common: Common,
 ) -> None:
     """Write a commented configuration for these databases, and try whether it runs.
 
@@ -173,73 +158,53 @@ def init(
     from unskew.files.locks import path_locked
     from unskew.runs.first_look import write_starting_config
 
-    bar = shows_progress(quiet, as_json)
-    with path_locked(output), remarks(quiet):
+    with path_locked(output), remarks(common.quiet):
         start = write_starting_config(
-            places, output, overwrite=overwrite, download=download, progress=bar
+            places, output, overwrite=common.overwrite, download=download, progress=common.bar
         )
-    if as_json:
+    if common.as_json:
         print_json({"configuration": str(output), **asdict(start)})
-    elif not quiet:
+    elif not common.quiet:
         terminal.print_started(terminal.open_console(), output, start)
 
 
 @app.command()
-def check(
-    configuration: Configuration,
-    target: OneTarget = None,
-    engine: OneEngine = None,
-    as_json: AsJson = False,
-    as_markdown: AsMarkdown = False,
-    quiet: Quiet = False,
-    seed: Seed = None,
-    allow_code: AllowCode = None,
-    jobs: Jobs = None,
-) -> int:
+@taking("target", "engine", "as_json", "as_markdown", "quiet", "seed", "allow_code", "jobs")
+def check(configuration: Configuration, *, common: Common) -> int:
     """Check whether this can be debiased.
 
     Exit code 0: yes; 3: no, and which sources lack a link or which target mass is uncovered. Of
     several targets each is judged, and one that is not identifiable is enough for a no.
     """
     from unskew.cli import terminal
-    from unskew.runs.inputs import load_config
     from unskew.runs.output import verdict_record
     from unskew.runs.pipeline import check_config
 
-    check_one_form(as_json, as_markdown)
-    with remarks(quiet):
-        config = load_config(
-            configuration,
-            seed=seed,
-            jobs=jobs,
-            forecast=False,
-            target=target,
-            engine=engine,
-            allow_code=allow_code or (),
-        )
+    with remarks(common.quiet):
+        config = common.load(configuration, forecast=False)
         try:
-            bar = shows_progress(quiet, as_json or as_markdown)
-            summary, code = check_config(config, progress=bar), DONE
+            summary, code = check_config(config, progress=common.bar), DONE
         except (OverlapError, CoverageError) as error:
             summary, code = summary_of_refusal(error), NOT_IDENTIFIABLE
-    if as_json:
+    if common.as_json:
         print_json(verdict_record(summary))
-    elif as_markdown:
+    elif common.as_markdown:
         typer.echo(summary_markdown(summary))
-    elif not quiet:
+    elif not common.quiet:
         terminal.print_check(terminal.open_console(), summary)
     return code
 
 
 @app.command("weigh")
+@taking(
+    *("target", "engine", "as_json", "as_markdown", "quiet"),
+    *("seed", "allow_code", "jobs", "overwrite"),
+)
 def give_weights(
     configuration: Configuration,
     output: Annotated[
-        Path,
-        typer.Option("--output", "-o", help="Folder for the results; created if necessary."),
+        Path, typer.Option("--output", "-o", help="Folder for the results; created if necessary.")
     ],
-    overwrite: Overwrite = False,
-    target: OneTarget = None,
     forecast: Annotated[
         bool | None,
         typer.Option(
@@ -248,7 +213,6 @@ def give_weights(
             help="Also show the forecast of `unskew forecast` on the page.",
         ),
     ] = None,
-    engine: OneEngine = None,
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -256,12 +220,8 @@ def give_weights(
             help="Of sources.parquet: print blocks, bytes, passes and memory, and do nothing.",
         ),
     ] = False,
-    as_json: AsJson = False,
-    as_markdown: AsMarkdown = False,
-    quiet: Quiet = False,
-    seed: Seed = None,
-    allow_code: AllowCode = None,
-    jobs: Jobs = None,
+    *,
+    common: Common,
 ) -> int:
     """Give every image one weight, and write a page that shows everything.
 
@@ -272,36 +232,28 @@ def give_weights(
     identifiable (exit code 3) the page says why, and there are no weights.
     """
     from unskew.cli import terminal
-    from unskew.runs.inputs import load_config
     from unskew.runs.output import files_of_refusal, verdict_record
     from unskew.runs.part_plan import plan_run
     from unskew.runs.pipeline import run
 
-    check_one_form(as_json, as_markdown)
-    bar = shows_progress(quiet, as_json or as_markdown)
-    with remarks(quiet):
-        config = load_config(
-            configuration,
-            seed=seed,
-            jobs=jobs,
-            forecast=forecast,
-            target=target,
-            engine=engine,
-            allow_code=allow_code or (),
-        )
+    bar = common.bar
+    with remarks(common.quiet):
+        config = common.load(configuration, forecast=forecast)
         if dry_run:
-            return _print_plan(plan_run(config), as_json)
+            return _print_plan(plan_run(config), common.as_json)
         try:
-            done = run(config, output, overwrite=overwrite, command=written_command(), progress=bar)
+            done = run(
+                config, output, overwrite=common.overwrite, command=written_command(), progress=bar
+            )
             summary, written, code = done.summary, list(done.files), DONE
         except (OverlapError, CoverageError) as error:
             summary, written = summary_of_refusal(error), files_of_refusal(output)
             code = NOT_IDENTIFIABLE
-    if as_json:
+    if common.as_json:
         print_json(verdict_record(summary) | {"folder": str(output), "files": written})
-    elif as_markdown:
+    elif common.as_markdown:
         typer.echo(summary_markdown(summary))
-    elif not quiet:
+    elif not common.quiet:
         terminal.print_run(terminal.open_console(), summary, output, written)
     return code
 
@@ -328,6 +280,7 @@ app.command("monitor")(watch_images)
 
 
 @app.command("split")
+@taking("as_json", "quiet", "seed", "allow_code", "jobs", "overwrite")
 def assign_splits(
     configuration: Configuration,
     output: Annotated[
@@ -336,12 +289,8 @@ def assign_splits(
     shares: Annotated[
         str, typer.Option("--shares", help="Names and shares of the splits.")
     ] = "train=0.7,validation=0.15,test=0.15",
-    overwrite: Overwrite = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    seed: Seed = None,
-    allow_code: AllowCode = None,
-    jobs: Jobs = None,
+    *,
+    common: Common,
 ) -> None:
     r"""Assign images to train, validation and test.
 
@@ -349,30 +298,23 @@ def assign_splits(
     with `split = { file = "splits.csv" }` in \[sources].
     """
     from unskew.cli import terminal
-    from unskew.runs.inputs import load_config
     from unskew.runs.splits import read_shares, write_splits
 
-    with remarks(quiet):
-        config = load_config(configuration, seed=seed, jobs=jobs, allow_code=allow_code or ())
+    with remarks(common.quiet):
+        config = common.load(configuration)
         parts = read_shares(shares)
         counts = write_splits(
-            config, output, parts, overwrite=overwrite, progress=shows_progress(quiet, as_json)
+            config, output, parts, overwrite=common.overwrite, progress=common.bar
         )
-    if as_json:
+    if common.as_json:
         print_json(counts)
-    elif not quiet:
+    elif not common.quiet:
         terminal.print_splits(terminal.open_console(), counts, output)
 
 
 @app.command()
-def verify(
-    results: Results,
-    data: Data = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    allow_code: AllowCode = None,
-    jobs: Jobs = None,
-) -> int:
+@taking("as_json", "quiet", "allow_code", "jobs")
+def verify(results: Results, data: Data = None, *, common: Common) -> int:
     """Recompute the weights from the fingerprinted inputs, and check every claim of the report.
 
     Exit code 4: something differs.
@@ -380,35 +322,30 @@ def verify(
     from unskew.cli import terminal
     from unskew.runs.verification import verify_run
 
-    with remarks(quiet):
+    with remarks(common.quiet):
         checks = verify_run(
-            results,
-            data=data,
-            jobs=jobs,
-            progress=shows_progress(quiet, as_json),
-            allow_code=allow_code or (),
+            results, data=data, jobs=common.jobs, progress=common.bar, allow_code=common.allowed
         )
     good = all(check.ok for check in checks)
-    if as_json:
+    if common.as_json:
         print_json({"ok": good, "checks": [check.to_dict() for check in checks]})
-    elif not quiet or not good:
-        terminal.print_checks(terminal.open_console(), checks, only_wrong=quiet)
+    elif not common.quiet or not good:
+        terminal.print_checks(terminal.open_console(), checks, only_wrong=common.quiet)
     return DONE if good else UNUSABLE
 
 
 @app.command("report")
-def show_again(
-    results: Results, force: UseAnyway = False, as_json: AsJson = False, quiet: Quiet = False
-) -> None:
+@taking("as_json", "quiet", "force")
+def show_again(results: Results, *, common: Common) -> None:
     """Write the page again from report.json, with the forecast in the same folder."""
     from unskew.cli import terminal
     from unskew.runs.forecast import write_page_again
 
-    with remarks(quiet):
-        page = write_page_again(results, force=force)
-    if as_json:
+    with remarks(common.quiet):
+        page = write_page_again(results, force=common.force)
+    if common.as_json:
         print_json({"page": str(page)})
-    elif not quiet:
+    elif not common.quiet:
         terminal.print_place(terminal.open_console(), page)
 
 
@@ -416,13 +353,13 @@ app.add_typer(cli_simulation.simulate_app)
 
 
 @app.command("demo")
+@taking("as_json", "quiet", "jobs")
 def show_demo(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for the images and the results.")
     ] = Path("unskew-demo"),
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    jobs: Jobs = None,
+    *,
+    common: Common,
 ) -> None:
     """Show every step on built-in data: describe, check, weigh, report, forecast, learn.
 
@@ -433,12 +370,12 @@ def show_demo(
     from unskew.cli.demo import walk_through
     from unskew.files.locks import path_locked
 
-    with path_locked(output), remarks(quiet):
+    with path_locked(output), remarks(common.quiet):
         shown = walk_through(
             output,
-            terminal.open_console(quiet or as_json),
-            jobs=jobs,
-            progress=shows_progress(quiet, as_json),
+            terminal.open_console(common.quiet or common.as_json),
+            jobs=common.jobs,
+            progress=common.bar,
         )
-    if as_json:
+    if common.as_json:
         print_json(shown)

@@ -8,19 +8,10 @@ from typing import Annotated
 import typer
 
 from unskew.cli.error_messages import DONE, NOT_IDENTIFIABLE, print_json, remarks, speak_commands
-from unskew.cli.options import (
-    AllowCode,
-    AsJson,
-    Configuration,
-    Jobs,
-    OneTarget,
-    Overwrite,
-    Quiet,
-    Seed,
-    shows_progress,
-)
+from unskew.cli.options import Common, Configuration, taking
 
 
+@taking("target", "as_json", "quiet", "seed", "allow_code", "jobs", "overwrite")
 def choose_model(
     configuration: Configuration,
     output: Annotated[
@@ -29,13 +20,8 @@ def choose_model(
             "--output", "-o", help="The copy to write; default: RUN-chosen.toml next to it."
         ),
     ] = None,
-    overwrite: Overwrite = False,
-    target: OneTarget = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    seed: Seed = None,
-    allow_code: AllowCode = None,
-    jobs: Jobs = None,
+    *,
+    common: Common,
 ) -> int:
     """Rank bias models on the data, and write the chosen one into a copy of the configuration.
 
@@ -47,22 +33,19 @@ def choose_model(
     from unskew.files.locks import path_locked
     from unskew.files.plain_json import json_value
     from unskew.runs.choose import choose_for_run, default_path, write_choice
-    from unskew.runs.inputs import load_config
 
     path = default_path(configuration) if output is None else output
-    with path_locked(path), remarks(quiet):
-        check_new_file(path, overwrite)
-        config = load_config(
-            configuration, seed=seed, jobs=jobs, target=target, allow_code=allow_code or ()
-        )
-        choice = choose_for_run(config, progress=shows_progress(quiet, as_json))
+    with path_locked(path), remarks(common.quiet):
+        check_new_file(path, common.overwrite)
+        config = common.load(configuration)
+        choice = choose_for_run(config, progress=common.bar)
         if choice.best is not None:
             write_choice(choice, config, configuration, path)
-    if as_json:
+    if common.as_json:
         bias = None if choice.best is None else choice.best.to_dict()
         table = json_value(choice.table.to_dict("records"))
         print_json({"bias": bias, "name": choice.name, "reason": choice.reason, "table": table})
-    elif not quiet:
+    elif not common.quiet:
         console = terminal.open_console()
         terminal.print_lines(console, speak_commands(str(choice)).splitlines())
         if choice.best is not None:

@@ -8,19 +8,18 @@ from typing import Annotated
 import typer
 
 from unskew.cli.error_messages import print_json, remarks
-from unskew.cli.options import AsJson, Overwrite, Quiet, Results, UseAnyway
+from unskew.cli.options import Common, Results, taking
 
 
+@taking("as_json", "quiet", "overwrite", "force")
 def compare_results(
     first: Results,
     second: Results,
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path(
         "compare.html"
     ),
-    overwrite: Overwrite = False,
-    force: UseAnyway = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    *,
+    common: Common,
 ) -> None:
     """Compare two runs on one page: verdict, settings that changed, weights, balance, forecast."""
     from unskew.cli import terminal
@@ -28,16 +27,16 @@ def compare_results(
     from unskew.files.locks import path_locked
     from unskew.runs.comparison import compare_runs
 
-    page = None if as_json else output
-    with path_locked(page), remarks(quiet):
+    page = None if common.as_json else output
+    with path_locked(page), remarks(common.quiet):
         if page is not None:
-            check_new_file(page, overwrite)
-        comparison = compare_runs(first, second, force=force)
-        if as_json:
+            check_new_file(page, common.overwrite)
+        comparison = compare_runs(first, second, force=common.force)
+        if common.as_json:
             print_json(comparison.to_dict())
             return
         write_text(output, comparison.page())
-    if quiet:
+    if common.quiet:
         return
     console = terminal.open_console()
     for letter, summary in zip("AB", comparison.summaries, strict=True):

@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unskew.cli.error_messages import print_json, remarks
-from unskew.cli.options import (
-    AllowCode,
-    AsJson,
-    Jobs,
-    OneTarget,
-    Overwrite,
-    Quiet,
-    Results,
-    UseAnyway,
-    shows_progress,
-)
+from unskew.cli.options import Common, Results, taking
 from unskew.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -35,150 +25,130 @@ Images = Annotated[
         help="Images to be judged by the model that `unskew train` wrote.",
     ),
 ]
-Predictions = Annotated[
-    Path | None,
-    typer.Option(
-        "--predictions",
-        "-p",
-        help="Table: id, prediction and/or score or score_<class>; y where the weights have no "
-        "label.",
-    ),
-]
-Arms = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--arm", help="With images: the model of this arm; may be repeated. Default: every arm."
-    ),
-]
-Save = Annotated[
-    Path | None,
-    typer.Option("--save", help="With images: a table (CSV or Parquet) for their predictions."),
-]
-Second = Annotated[
-    str | None,
-    typer.Option(
-        "--second",
-        metavar="FILE|ARM",
-        help="Another model to compare with: a table of its predictions, or an arm of the run.",
-    ),
-]
-TargetPredictions = Annotated[
-    Path | None,
-    typer.Option(
-        "--target-predictions",
-        help="The model's probabilities on unlabelled images of the target: id and score or "
-        "score_<class>.",
-    ),
-]
 By = Annotated[
     list[str] | None,
     typer.Option("--by", help="Also by this column (an attribute or feature); may be repeated."),
 ]
-Split = Annotated[
-    str | None,
-    typer.Option("--split", help="The split to judge. Default: test, else all but train; or all."),
-]
-Truth = Annotated[
-    str | None,
-    typer.Option(
-        "--truth", help="y (of the predictions) or label (of the weights), if they differ."
-    ),
-]
-Positive = Annotated[
-    str | None,
-    typer.Option("--positive", help="Of two classes, the one to find. Default: the last."),
-]
-Regression = Annotated[
-    bool | None,
-    typer.Option(
-        "--regression/--classification",
-        show_default=False,
-        help="Numbers or classes? By default decided from y.",
-    ),
-]
-AllowMissing = Annotated[
-    bool, typer.Option("--allow-missing", help="Judge only the images that have a prediction.")
-]
-AllowExtra = Annotated[
-    bool, typer.Option("--allow-extra", help="Ignore predictions of unknown images.")
-]
-MetricsFolder = Annotated[
-    Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        help="Folder for metrics.json (pairs.json and pairs.html); created if necessary.",
-    ),
-]
-Pairs = Annotated[
-    Path | None,
-    typer.Option("--pairs", help="Table of compared images: id_a, id_b, same, score."),
-]
-Thresholds = Annotated[
-    list[float] | None,
-    typer.Option("--threshold", help="With pairs: error rates at this one; may be repeated."),
-]
-MatchRates = Annotated[
-    list[float] | None,
-    typer.Option(
-        "--fmr",
-        help="With pairs: at the threshold with this false match rate; may be repeated. Default: "
-        "0.01 and 0.001.",
-    ),
-]
-Within = Annotated[
-    str | None,
-    typer.Option("--within", help="With pairs: both images in a subgroup (default), or either."),
-]
-GenuineBy = Annotated[
-    str | None,
-    typer.Option("--genuine-by", help="With pairs: genuine pairs count by person or image."),
-]
-Distance = Annotated[
-    bool, typer.Option("--distance", help="With pairs: scores are distances, small if alike.")
-]
-BootstrapSeed = Annotated[
-    int | None, typer.Option("--seed", min=0, help="Of the bootstrap. Default: 0.")
-]
-Replicates = Annotated[
-    int | None,
-    typer.Option(
-        "--replicates", min=0, help="Bootstrap replicates behind the intervals. Default: 1000."
-    ),
-]
 
 
+@taking("target", "as_json", "quiet", "allow_code", "jobs", "overwrite", "force")
 def evaluate_model(
     results: Results,
     images: Images = None,
-    predictions: Predictions = None,
-    arms: Arms = None,
-    save: Save = None,
-    second: Second = None,
-    target_predictions: TargetPredictions = None,
+    predictions: Annotated[
+        Path | None,
+        typer.Option(
+            "--predictions",
+            "-p",
+            help="Table: id, prediction and/or score or score_<class>; y where the weights have no "
+            "label.",
+        ),
+    ] = None,
+    arms: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--arm", help="With images: the model of this arm; may be repeated. Default: every arm."
+        ),
+    ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option("--save", help="With images: a table (CSV or Parquet) for their predictions."),
+    ] = None,
+    second: Annotated[
+        str | None,
+        typer.Option(
+            "--second",
+            metavar="FILE|ARM",
+            help="Another model to compare with: a table of its predictions, or an arm of the run.",
+        ),
+    ] = None,
+    target_predictions: Annotated[
+        Path | None,
+        typer.Option(
+            "--target-predictions",
+            help="The model's probabilities on unlabelled images of the target: id and score or "
+            "score_<class>.",
+        ),
+    ] = None,
     by: By = None,
-    split: Split = None,
-    truth: Truth = None,
-    positive: Positive = None,
-    regression: Regression = None,
-    allow_missing: AllowMissing = False,
-    allow_extra: AllowExtra = False,
-    target: OneTarget = None,
-    replicates: Replicates = None,
-    output: MetricsFolder = None,
-    overwrite: Overwrite = False,
-    force: UseAnyway = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    seed: BootstrapSeed = None,
-    allow_code: AllowCode = None,
-    jobs: Jobs = None,
-    pairs: Pairs = None,
-    threshold: Thresholds = None,
-    fmr: MatchRates = None,
-    within: Within = None,
-    genuine_by: GenuineBy = None,
-    distance: Distance = False,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            "--split", help="The split to judge. Default: test, else all but train; or all."
+        ),
+    ] = None,
+    truth: Annotated[
+        str | None,
+        typer.Option(
+            "--truth", help="y (of the predictions) or label (of the weights), if they differ."
+        ),
+    ] = None,
+    positive: Annotated[
+        str | None,
+        typer.Option("--positive", help="Of two classes, the one to find. Default: the last."),
+    ] = None,
+    regression: Annotated[
+        bool | None,
+        typer.Option(
+            "--regression/--classification",
+            show_default=False,
+            help="Numbers or classes? By default decided from y.",
+        ),
+    ] = None,
+    allow_missing: Annotated[
+        bool, typer.Option("--allow-missing", help="Judge only the images that have a prediction.")
+    ] = False,
+    allow_extra: Annotated[
+        bool, typer.Option("--allow-extra", help="Ignore predictions of unknown images.")
+    ] = False,
+    replicates: Annotated[
+        int | None,
+        typer.Option(
+            "--replicates", min=0, help="Bootstrap replicates behind the intervals. Default: 1000."
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Folder for metrics.json (pairs.json and pairs.html); created if necessary.",
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="Of the bootstrap. Default: 0.")
+    ] = None,
+    pairs: Annotated[
+        Path | None,
+        typer.Option("--pairs", help="Table of compared images: id_a, id_b, same, score."),
+    ] = None,
+    threshold: Annotated[
+        list[float] | None,
+        typer.Option("--threshold", help="With pairs: error rates at this one; may be repeated."),
+    ] = None,
+    fmr: Annotated[
+        list[float] | None,
+        typer.Option(
+            "--fmr",
+            help="With pairs: at the threshold with this false match rate; may be repeated. "
+            "Default: 0.01 and 0.001.",
+        ),
+    ] = None,
+    within: Annotated[
+        str | None,
+        typer.Option(
+            "--within", help="With pairs: both images in a subgroup (default), or either."
+        ),
+    ] = None,
+    genuine_by: Annotated[
+        str | None,
+        typer.Option("--genuine-by", help="With pairs: genuine pairs count by person or image."),
+    ] = None,
+    distance: Annotated[
+        bool, typer.Option("--distance", help="With pairs: scores are distances, small if alike.")
+    ] = False,
+    *,
+    common: Common,
 ) -> None:
     """Evaluate a model on the target: predictions, compared pairs, or images with a trained run.
 
@@ -207,7 +177,7 @@ def evaluate_model(
         "regression": regression,
         "allow_missing": allow_missing,
         "allow_extra": allow_extra,
-        "target": target,
+        "target": common.target,
     }
     of_pairs: dict[str, Any] = {
         "threshold": threshold,
@@ -220,19 +190,18 @@ def evaluate_model(
         unused = of_images | of_predictions | {"positive": positive, "second": second}
         unused |= {"replicates": replicates, "seed": seed}
         _check_pairs_mode(bool(images) or predictions is not None, unused)
-        common = {"by": by or (), "split": split, "allow_extra": allow_extra}
-        common |= {"target": target, "force": force}
-        _evaluate_pairs(results, pairs, of_pairs | common, output, overwrite, as_json, quiet)
+        of_pairs |= {"by": by or (), "split": split, "allow_extra": allow_extra}
+        of_pairs |= {"target": common.target, "force": common.force}
+        _evaluate_pairs(results, pairs, of_pairs, output, common)
         return
     _refuse_unused(of_pairs, "--pairs")
-    with folder_locked(output), path_locked(save), remarks(quiet):
+    with folder_locked(output), path_locked(save), remarks(common.quiet):
         if output is not None:
-            check_place(output, overwrite)
+            check_place(output, common.overwrite)
         _check_mode(bool(images), predictions is not None, of_images, of_predictions)
         if images:
-            bar = shows_progress(quiet, as_json)
-            here: dict[str, Any] = {"overwrite": overwrite, "jobs": jobs, "progress": bar}
-            here |= {"allow_code": allow_code or (), "force": force}
+            here: dict[str, Any] = {"overwrite": common.overwrite, "jobs": common.jobs}
+            here |= {"allow_code": common.allowed, "force": common.force, "progress": common.bar}
             judged: Evaluation | EvaluationsByTarget | Scores = evaluate_images(
                 results, images, arms=arms or (), second=second, save=save, **here, **both
             )
@@ -242,14 +211,14 @@ def evaluate_model(
                 other = find_second(results, second)
                 of_predictions |= {"second": other.files, "second_name": other.name}
             judged = _judge_predictions(
-                results, predictions, of_predictions | both | {"force": force}
+                results, predictions, of_predictions | both | {"force": common.force}
             )
-        file = None if output is None else write_metrics(judged, output, overwrite=overwrite)
-    if as_json:
+        file = None if output is None else write_metrics(judged, output, overwrite=common.overwrite)
+    if common.as_json:
         print_json(judged.to_dict())
     elif isinstance(judged, EvaluationsByTarget):
-        print_targets(open_console(quiet), judged, file)
-    elif not quiet:
+        print_targets(open_console(common.quiet), judged, file)
+    elif not common.quiet:
         print_judged(open_console(), judged, file, "On these images" if images else "On the target")
 
 
@@ -299,13 +268,7 @@ def _check_pairs_mode(has_others: bool, others: Mapping[str, Any]) -> None:
 
 
 def _evaluate_pairs(
-    results: Path,
-    pairs: Path,
-    settings: dict[str, Any],
-    output: Path | None,
-    overwrite: bool,
-    as_json: bool,
-    quiet: bool,
+    results: Path, pairs: Path, settings: dict[str, Any], output: Path | None, common: Common
 ) -> None:
     from unskew.cli.pair_tables import print_pair_evaluation
     from unskew.cli.terminal import open_console
@@ -315,14 +278,16 @@ def _evaluate_pairs(
     settings = settings | {"thresholds": settings["threshold"] or ()}
     settings["within"] = settings["within"] or "both"
     del settings["threshold"]
-    with folder_locked(output), remarks(quiet):
+    with folder_locked(output), remarks(common.quiet):
         if output is not None:
-            check_pairs_place(output, overwrite)
+            check_pairs_place(output, common.overwrite)
         evaluation = evaluate_pairs_run(results, pairs, **settings)
-        page = None if output is None else write_pairs(evaluation, output, overwrite=overwrite)
-    if as_json:
+        page = (
+            None if output is None else write_pairs(evaluation, output, overwrite=common.overwrite)
+        )
+    if common.as_json:
         print_json(evaluation.to_dict())
-    elif not quiet:
+    elif not common.quiet:
         print_pair_evaluation(open_console(), evaluation, page)
 
 

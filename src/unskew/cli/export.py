@@ -12,17 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unskew.cli.error_messages import print_json, remarks
-from unskew.cli.options import (
-    AsJson,
-    Data,
-    MostCells,
-    OneTarget,
-    Overwrite,
-    Quiet,
-    Results,
-    UseAnyway,
-    shows_progress,
-)
+from unskew.cli.options import Common, Data, MostCells, Results, taking
 from unskew.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -46,6 +36,7 @@ class Format(StrEnum):
 _ONE_FILE = (Format.csv, Format.jsonl, Format.class_weights)
 
 
+@taking("target", "as_json", "quiet", "overwrite", "force")
 def export_results(
     results: Results,
     to: Annotated[Format, typer.Option("--to", help="The format.")],
@@ -59,11 +50,8 @@ def export_results(
     ] = None,
     cells: MostCells = None,
     data: Data = None,
-    target: OneTarget = None,
-    overwrite: Overwrite = False,
-    force: UseAnyway = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    *,
+    common: Common,
 ) -> None:
     """Export weights: tables, class weights, image datasets, or the shares of a mixture."""
     from unskew.cli import terminal
@@ -74,18 +62,18 @@ def export_results(
             results,
             to.value,
             path,
-            overwrite=overwrite,
-            target=target,
-            force=force,
+            overwrite=common.overwrite,
+            target=common.target,
+            force=common.force,
             data=data,
             paths_from=paths_from,
             cells=cells,
-            progress=shows_progress(quiet, as_json),
+            progress=common.bar,
         )
 
-    with remarks(quiet):
+    with remarks(common.quiet):
         if output == _STANDARD_OUTPUT:
-            _check_printable(to, as_json)
+            _check_printable(to, common.as_json)
             with tempfile.TemporaryDirectory(prefix="unskew-") as folder:
                 written = write(Path(folder, f"weights.{to.value}"), Path.cwd())
                 with written.path.open("rb") as content:
@@ -93,11 +81,11 @@ def export_results(
                     shutil.copyfileobj(content, sys.stdout.buffer)
             return
         written = write(output)
-    if as_json:
+    if common.as_json:
         print_json(
             {"path": str(written.path), "images": written.images, "notes": list(written.notes)}
         )
-    elif not quiet:
+    elif not common.quiet:
         terminal.print_export(terminal.open_console(), written)
 
 

@@ -9,21 +9,10 @@ import typer
 
 from unskew.cli.error_messages import print_json, remarks
 from unskew.cli.markdown import forecast_markdown
-from unskew.cli.options import (
-    AllowCode,
-    AsJson,
-    AsMarkdown,
-    Configuration,
-    Jobs,
-    OneTarget,
-    Quiet,
-    Seed,
-    check_one_form,
-    shows_progress,
-    written_command,
-)
+from unskew.cli.options import Common, Configuration, taking, written_command
 
 
+@taking("target", "as_json", "as_markdown", "quiet", "seed", "allow_code", "jobs")
 def predict_gain(
     configuration: Configuration,
     arms: Annotated[
@@ -55,13 +44,8 @@ def predict_gain(
             help="Folder for forecast.json, such as that of the run; created if necessary.",
         ),
     ] = None,
-    target: OneTarget = None,
-    as_json: AsJson = False,
-    as_markdown: AsMarkdown = False,
-    quiet: Quiet = False,
-    seed: Seed = None,
-    allow_code: AllowCode = None,
-    jobs: Jobs = None,
+    *,
+    common: Common,
 ) -> None:
     """Forecast, before training, what reweighting will bring, from linear probes on the features.
 
@@ -74,20 +58,13 @@ def predict_gain(
     from unskew.files.user_code import permit_code
     from unskew.learn.ways import check_way
     from unskew.runs.forecast import forecast_record, write_forecast
-    from unskew.runs.inputs import load_config, read_inputs
+    from unskew.runs.inputs import read_inputs
 
-    check_one_form(as_json, as_markdown)
-    with folder_locked(output), remarks(quiet):
-        config = load_config(
-            configuration,
-            seed=seed,
-            jobs=jobs,
-            target=target,
-            allow_code=allow_code or (),
-        )
+    with folder_locked(output), remarks(common.quiet):
+        config = common.load(configuration)
         if learner is not None:
-            permit_code(learner, allow_code or (), [config.folder], typed=True)
-        bar = shows_progress(quiet, as_json or as_markdown)
+            permit_code(learner, common.allowed, [config.folder], typed=True)
+        bar = common.bar
         inputs = read_inputs(config, progress=bar, beyond="sample")
         named = [name.strip() for name in arms.split(",") if name.strip()]
         forecast, record = forecast_record(
@@ -99,30 +76,27 @@ def predict_gain(
             progress=bar,
         )
         page = None if output is None else write_forecast(record, output)
-    if as_json:
+    if common.as_json:
         print_json(record)
         return
-    if as_markdown:
+    if common.as_markdown:
         typer.echo(forecast_markdown(forecast))
         return
-    console = terminal.open_console(quiet)
+    console = terminal.open_console(common.quiet)
     terminal.print_lines(console, forecast.lines())
     if page is not None:
         terminal.print_paragraph(console, f"\nAdded to the page: {terminal.visible(page)}")
 
 
+@taking("target", "as_json", "quiet", "seed", "allow_code", "jobs")
 def rehearse_sources(
     configuration: Configuration,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Folder for rehearsal.json; created if necessary."),
     ] = None,
-    target: OneTarget = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    seed: Seed = None,
-    allow_code: AllowCode = None,
-    jobs: Jobs = None,
+    *,
+    common: Common,
 ) -> None:
     """Rehearse on your data: each source in turn is the target, the others are weighted to it.
 
@@ -134,22 +108,16 @@ def rehearse_sources(
     from unskew.files.locks import folder_locked
     from unskew.files.plain_json import write_json
     from unskew.runs.forecast import rehearse_inputs
-    from unskew.runs.inputs import load_config, read_inputs
+    from unskew.runs.inputs import read_inputs
 
-    with folder_locked(output), remarks(quiet):
-        config = load_config(
-            configuration,
-            seed=seed,
-            jobs=jobs,
-            target=target,
-            allow_code=allow_code or (),
-        )
-        inputs = read_inputs(config, progress=shows_progress(quiet, as_json), beyond="sample")
-        rehearsal = rehearse_inputs(inputs, progress=shows_progress(quiet, as_json))
+    with folder_locked(output), remarks(common.quiet):
+        config = common.load(configuration)
+        inputs = read_inputs(config, progress=common.bar, beyond="sample")
+        rehearsal = rehearse_inputs(inputs, progress=common.bar)
         if output is not None:
             with written_together(output, ()) as folder:
                 write_json(folder / "rehearsal.json", rehearsal.to_dict())
-    if as_json:
+    if common.as_json:
         print_json(rehearsal.to_dict())
     else:
-        terminal.print_lines(terminal.open_console(quiet), rehearsal.lines())
+        terminal.print_lines(terminal.open_console(common.quiet), rehearsal.lines())

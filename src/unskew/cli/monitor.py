@@ -8,26 +8,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unskew.cli.error_messages import DONE, NOT_IDENTIFIABLE, print_json, remarks
-from unskew.cli.options import AllowCode, AsJson, Jobs, Quiet, Results, shows_progress
+from unskew.cli.options import Common, Results, taking
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from unskew.records.monitoring import MonitoredStream, Monitoring
 
-NewImages = Annotated[
-    Path,
-    typer.Argument(
-        metavar="NEW",
-        show_default=False,
-        help="Folder or table of new images, read as the sources of the run are.",
-    ),
-]
 
-
+@taking("as_json", "quiet", "allow_code", "jobs")
 def watch_images(
     results: Results,
-    new: NewImages,
+    new: Annotated[
+        Path,
+        typer.Argument(
+            metavar="NEW",
+            show_default=False,
+            help="Folder or table of new images, read as the sources of the run are.",
+        ),
+    ],
     source: Annotated[
         str | None,
         typer.Option("--source", help="The source of all new images, if they do not name it."),
@@ -54,10 +53,8 @@ def watch_images(
     restart: Annotated[
         bool, typer.Option("--restart", help="Forget earlier looks, and begin a new watch.")
     ] = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    allow_code: AllowCode = None,
-    jobs: Jobs = None,
+    *,
+    common: Common,
 ) -> int:
     """Tell whether new images still fit the solved weights; look as often as you like.
 
@@ -67,7 +64,7 @@ def watch_images(
     from unskew.cli import terminal
     from unskew.runs.monitor import monitor_run
 
-    with remarks(quiet):
+    with remarks(common.quiet):
         monitoring = monitor_run(
             results,
             new,
@@ -77,13 +74,13 @@ def watch_images(
             max_uncovered=max_uncovered,
             state=state,
             restart=restart,
-            jobs=jobs,
-            progress=shows_progress(quiet, as_json),
-            allow_code=allow_code or (),
+            jobs=common.jobs,
+            progress=common.bar,
+            allow_code=common.allowed,
         )
-    if as_json:
+    if common.as_json:
         print_json(monitoring.to_dict())
-    elif not quiet:
+    elif not common.quiet:
         print_monitoring(terminal.open_console(), monitoring)
     return NOT_IDENTIFIABLE if monitoring.drifted else DONE
 

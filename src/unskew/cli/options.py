@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
 from unskew.errors import ConfigError, CoverageError, OverlapError
 
 if TYPE_CHECKING:
+    from unskew.config.run_config import RunConfig
     from unskew.report.summary.record import Summary
 
 Places = Annotated[
@@ -89,8 +94,7 @@ Replicates = Annotated[
 Download = Annotated[
     bool,
     typer.Option(
-        "--download",
-        help="Fetch a missing CIFAR archive from its home page, and check it.",
+        "--download", help="Fetch a missing CIFAR archive from its home page, and check it."
     ),
 ]
 Data = Annotated[
@@ -124,10 +128,80 @@ def shows_progress(quiet: bool, as_json: bool = False) -> bool | None:
     return False if quiet or as_json else None
 
 
-def check_one_form(as_json: bool, as_markdown: bool) -> None:
-    """Refuse two forms of output at once."""
-    if as_json and as_markdown:
-        raise ConfigError("--json and --markdown are two forms of one output; choose one.")
+@dataclass(frozen=True)
+class Common:
+    """The options that many commands have; each takes some of them (`taking`)."""
+
+    target: OneTarget = None
+    engine: OneEngine = None
+    overwrite: Overwrite = False
+    force: UseAnyway = False
+    as_json: AsJson = False
+    as_markdown: AsMarkdown = False
+    quiet: Quiet = False
+    seed: Seed = None
+    allow_code: AllowCode = None
+    jobs: Jobs = None
+
+    def __post_init__(self) -> None:
+        if self.as_json and self.as_markdown:
+            raise ConfigError("--json and --markdown are two forms of one output; choose one.")
+
+    @property
+    def bar(self) -> bool | None:
+        """Whether to show progress, as `shows_progress` says."""
+        return shows_progress(self.quiet, self.as_json or self.as_markdown)
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """The names of code that may run."""
+        return tuple(self.allow_code or ())
+
+    def load(self, configuration: Path, **changes: Any) -> RunConfig:
+        """Read the settings of a file as these options change them."""
+        from unskew.runs.inputs import load_config
+
+        own: dict[str, Any] = {"seed": self.seed, "jobs": self.jobs, "target": self.target}
+        own["engine"] = self.engine
+        return load_config(configuration, **own, allow_code=self.allowed, **changes)
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def taking(*names: str) -> Callable[[Command], Command]:
+    """Give a command these options of `Common`, which it gets as its argument ``common``."""
+
+    def decorate(command: Command) -> Command:
+        hints = get_type_hints(command, include_extras=True)
+        shared = get_type_hints(Common, include_extras=True)
+        parameters = [
+            own.replace(annotation=hints[name])
+            for name, own in inspect.signature(command).parameters.items()
+            if name != "common"
+        ]
+        parameters += [
+            inspect.Parameter(
+                one.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=one.default,
+                annotation=shared[one.name],
+            )
+            for one in fields(Common)
+            if one.name in names
+        ]
+
+        @wraps(command)
+        def run(**options: Any) -> Any:
+            common = Common(**{name: options.pop(name) for name in names})
+            return command(**options, common=common)
+
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {one.name: one.annotation for one in parameters}
+        del run.__wrapped__  # what it takes is not what the command takes
+        return run  # type: ignore[return-value]
+
+    return decorate
 
 
 def written_command() -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from unskew.cli.error_messages import print_json, remarks
-from unskew.cli.options import AsJson, Jobs, Quiet, Results, shows_progress
+from unskew.cli.options import Common, Results, taking
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -82,6 +82,7 @@ SimulationSeed = Annotated[int, typer.Option("--seed", min=0, help="Of the draw.
 
 
 @simulate_app.command("overlapping-classes")
+@taking("as_json", "quiet", "jobs")
 def simulate_classes(
     population: Population,
     output: NewFolder,
@@ -99,9 +100,8 @@ def simulate_classes(
     form: As = Form.manifest,
     link: LinkBy = Link.hard,
     seed: SimulationSeed = 0,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    jobs: Jobs = None,
+    *,
+    common: Common,
 ) -> None:
     """Draw sources that show mostly classes of their own, and some of the next one's.
 
@@ -119,10 +119,11 @@ def simulate_classes(
             seed=seed,
         )
 
-    _simulate(population, output, draw, (), form, link, as_json, quiet, jobs)
+    _simulate(population, output, draw, (), form, link, common)
 
 
 @simulate_app.command("acquisition")
+@taking("as_json", "quiet", "jobs")
 def simulate_cameras(
     population: Population,
     output: NewFolder,
@@ -144,9 +145,8 @@ def simulate_cameras(
     form: As = Form.manifest,
     link: LinkBy = Link.hard,
     seed: SimulationSeed = 0,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    jobs: Jobs = None,
+    *,
+    common: Common,
 ) -> None:
     """Draw sources that each see one bin of colours fully, and others less with distance.
 
@@ -161,10 +161,11 @@ def simulate_cameras(
             pool, decay=decay, features=named, sizes=read_sizes(sizes), ratio=ratio, seed=seed
         )
 
-    _simulate(population, output, draw, named, form, link, as_json, quiet, jobs)
+    _simulate(population, output, draw, named, form, link, common)
 
 
 @simulate_app.command("censored")
+@taking("as_json", "quiet", "jobs")
 def simulate_hiding(
     population: Population,
     output: NewFolder,
@@ -185,9 +186,8 @@ def simulate_hiding(
     form: As = Form.manifest,
     link: LinkBy = Link.hard,
     seed: SimulationSeed = 0,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    jobs: Jobs = None,
+    *,
+    common: Common,
 ) -> None:
     """Draw a large source that never shows some labels, and a small unbiased one."""
     from unskew.simulation.databases import read_sizes, simulate_censored
@@ -195,10 +195,11 @@ def simulate_hiding(
     def draw(pool: Pool) -> Simulation:
         return simulate_censored(pool, hidden=hidden, sizes=read_sizes(sizes), seed=seed)
 
-    _simulate(population, output, draw, (), form, link, as_json, quiet, jobs)
+    _simulate(population, output, draw, (), form, link, common)
 
 
 @simulate_app.command("compare")
+@taking("as_json", "quiet")
 def show_closeness(
     simulated: Annotated[
         Path,
@@ -207,19 +208,19 @@ def show_closeness(
         ),
     ],
     results: Results,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
+    *,
+    common: Common,
 ) -> None:
     """Compare the weights of a run with the truth, and equal weights with it."""
     from unskew.cli import terminal
     from unskew.simulation.truth import compare_with_truth
 
-    with remarks(quiet):
+    with remarks(common.quiet):
         comparison = compare_with_truth(simulated, results)
-    if as_json:
+    if common.as_json:
         print_json(comparison.to_dict())
     else:
-        terminal.print_lines(terminal.open_console(quiet), comparison.lines())
+        terminal.print_lines(terminal.open_console(common.quiet), comparison.lines())
 
 
 def _simulate(
@@ -229,9 +230,7 @@ def _simulate(
     features: tuple[str, ...],
     form: Form,
     link: Link,
-    as_json: bool,
-    quiet: bool,
-    jobs: int | None,
+    common: Common,
 ) -> None:
     """Read the population, draw, write, print."""
     from unskew.cli import terminal
@@ -239,18 +238,18 @@ def _simulate(
     from unskew.simulation import files as simulated_files
     from unskew.simulation.databases import read_population
 
-    progress = shows_progress(quiet, as_json)
-    with path_locked(output), remarks(quiet):
+    progress = common.bar
+    with path_locked(output), remarks(common.quiet):
         simulated_files.check_new_folder(output, population)
-        pool = read_population(population, features=features, jobs=jobs, progress=progress)
+        pool = read_population(population, features=features, jobs=common.jobs, progress=progress)
         simulation = draw(pool)
         written = simulated_files.write_simulation(
             simulation, output, form=form.value, link=link.value, progress=progress
         )
-    if as_json:
+    if common.as_json:
         print_json(_record(simulation, output, written))
     else:
-        _print_simulation(terminal.open_console(quiet), simulation, output)
+        _print_simulation(terminal.open_console(common.quiet), simulation, output)
 
 
 def _print_simulation(console: Console, simulation: Simulation, output: Path) -> None:

@@ -9,230 +9,197 @@ import typer
 
 from unskew.cli.error_messages import DONE, NOT_IDENTIFIABLE, print_json, remarks
 from unskew.cli.options import (
-    AllowCode,
-    AsJson,
+    Common,
     Configuration,
-    Jobs,
-    OneTarget,
-    Quiet,
     Replicates,
-    Seed,
-    shows_progress,
     summary_of_refusal,
+    taking,
     written_command,
 )
 from unskew.errors import ConfigError, CoverageError, OverlapError
 
-Output = Annotated[
-    Path,
-    typer.Option(
-        "--output", "-o", help="Folder for the model and the results; created if necessary."
-    ),
-]
-Resume = Annotated[
-    bool, typer.Option("--resume", help="Continue the training that the folder contains.")
-]
-Force = Annotated[
-    bool, typer.Option("--force", help="Throw away what the folder contains, and start again.")
-]
-Arms = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--arm",
-        help="debiased, naive, or a baseline; may be repeated, and all are compared. Default: "
-        "\\[learn] arms.",
-    ),
-]
-WeightsTable = Annotated[
-    Path | None,
-    typer.Option(
-        "--weights", help="Train with the weights of this table (id, weight) instead of the arms."
-    ),
-]
-Preset = Annotated[
-    str | None,
-    typer.Option("--preset", help="fast, finetune, article or probe; overrides \\[learn] preset."),
-]
-Model = Annotated[
-    str | None,
-    typer.Option(
-        "--model", help="A network by name, or module:factory; overrides \\[learn] model."
-    ),
-]
-Size = Annotated[
-    int | None,
-    typer.Option("--size", help="Side of the squares in pixels; overrides \\[learn] size."),
-]
-Epochs = Annotated[int | None, typer.Option("--epochs", help="Overrides \\[learn] epochs.")]
-WayOption = Annotated[
-    str | None,
-    typer.Option("--way", help="auto, weights, half, logit or head; overrides \\[learn] way."),
-]
-By = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--by", help="Accuracy also by this column, or by a*b; repeatable; overrides \\[learn] by."
-    ),
-]
-Device = Annotated[
-    str | None, typer.Option("--device", help="cpu, cuda or auto; overrides \\[learn] device.")
-]
-
-
-Seeds = Annotated[
-    int | None,
-    typer.Option(
-        "--seeds", help="Train every arm with so many seeds: means and spreads; \\[learn] seeds."
-    ),
-]
 # Each overrides its key of [learn].
 _HOW, _CHANGES = "How a network is trained", "Augmentation"
-Batch = Annotated[
-    int | None,
-    typer.Option("--batch", help="Images in a step.", rich_help_panel=_HOW),
-]
-OptimizerName = Annotated[
-    str | None,
-    typer.Option("--optimizer", help="sgd or adamw.", rich_help_panel=_HOW),
-]
-Rate = Annotated[
-    float | None,
-    typer.Option("--learning-rate", help="Its largest value.", rich_help_panel=_HOW),
-]
-ScheduleName = Annotated[
-    str | None,
-    typer.Option("--schedule", help="one_cycle, cosine, steps or constant.", rich_help_panel=_HOW),
-]
-Warmup = Annotated[
-    float | None,
-    typer.Option(
-        "--warmup", help="Share of the steps that the rate rises for.", rich_help_panel=_HOW
-    ),
-]
-Milestones = Annotated[
-    list[float] | None,
-    typer.Option(
-        "--milestone",
-        help="Where steps divides the rate, as a share of the epochs; repeatable.",
-        rich_help_panel=_HOW,
-    ),
-]
-Momentum = Annotated[
-    float | None,
-    typer.Option("--momentum", help="Of the optimiser.", rich_help_panel=_HOW),
-]
-Decay = Annotated[
-    float | None,
-    typer.Option("--weight-decay", help="Of the optimiser.", rich_help_panel=_HOW),
-]
-HeadShare = Annotated[
-    float | None,
-    typer.Option(
-        "--head-share",
-        help="Share of the epochs, the first, that train the last layer only.",
-        rich_help_panel=_HOW,
-    ),
-]
-BatchNorm = Annotated[
-    bool | None,
-    typer.Option(
-        "--update-batch-norm/--keep-batch-norm",
-        help="Estimate batch normalisation after each epoch on images drawn by weight, or not.",
-        rich_help_panel=_HOW,
-    ),
-]
-Precision = Annotated[
-    str | None,
-    typer.Option(
-        "--precision", help="auto, 32-true, bf16-mixed or 16-mixed.", rich_help_panel=_HOW
-    ),
-]
-Memory = Annotated[
-    int | None,
-    typer.Option(
-        "--memory",
-        help="Megabytes of pixels that are held; more are read as needed.",
-        rich_help_panel=_HOW,
-    ),
-]
-LoggerName = Annotated[
-    str | None,
-    typer.Option(
-        "--logger", help="tensorboard, csv, mlflow, wandb, none, or a class.", rich_help_panel=_HOW
-    ),
-]
-Augment = Annotated[
-    bool | None,
-    typer.Option(
-        "--augment/--no-augment",
-        help="Change images at random, or not at all.",
-        rich_help_panel=_CHANGES,
-    ),
-]
-CropName = Annotated[
-    str | None,
-    typer.Option("--crop", help="shift, resized or none.", rich_help_panel=_CHANGES),
-]
-Flip = Annotated[
-    bool | None,
-    typer.Option("--flip/--no-flip", help="Mirror half of the images.", rich_help_panel=_CHANGES),
-]
-Jitter = Annotated[
-    float | None,
-    typer.Option(
-        "--jitter",
-        help="How far brightness, contrast and saturation are changed.",
-        rich_help_panel=_CHANGES,
-    ),
-]
-Cutout = Annotated[
-    int | None,
-    typer.Option(
-        "--cutout", help="Side of a square that is blanked out.", rich_help_panel=_CHANGES
-    ),
-]
 
 
+@taking("target", "as_json", "quiet", "seed", "allow_code", "jobs")
 def train_network(
     configuration: Configuration,
-    output: Output,
-    resume: Resume = False,
-    force: Force = False,
-    arms: Arms = None,
-    weights: WeightsTable = None,
-    preset: Preset = None,
-    model: Model = None,
-    size: Size = None,
-    epochs: Epochs = None,
-    seeds: Seeds = None,
-    way: WayOption = None,
-    by: By = None,
-    device: Device = None,
-    target: OneTarget = None,
-    batch: Batch = None,
-    optimizer: OptimizerName = None,
-    learning_rate: Rate = None,
-    schedule: ScheduleName = None,
-    warmup: Warmup = None,
-    milestones: Milestones = None,
-    momentum: Momentum = None,
-    weight_decay: Decay = None,
-    head_share: HeadShare = None,
-    update_batch_norm: BatchNorm = None,
-    precision: Precision = None,
-    memory: Memory = None,
-    logger: LoggerName = None,
-    augment: Augment = None,
-    crop: CropName = None,
-    flip: Flip = None,
-    jitter: Jitter = None,
-    cutout: Cutout = None,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output", "-o", help="Folder for the model and the results; created if necessary."
+        ),
+    ],
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the training that the folder contains.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Throw away what the folder contains, and start again.")
+    ] = False,
+    arms: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--arm",
+            help="debiased, naive, or a baseline; may be repeated, and all are compared. Default: "
+            "\\[learn] arms.",
+        ),
+    ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(
+            "--weights",
+            help="Train with the weights of this table (id, weight) instead of the arms.",
+        ),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            "--preset", help="fast, finetune, article or probe; overrides \\[learn] preset."
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model", help="A network by name, or module:factory; overrides \\[learn] model."
+        ),
+    ] = None,
+    size: Annotated[
+        int | None,
+        typer.Option("--size", help="Side of the squares in pixels; overrides \\[learn] size."),
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option("--epochs", help="Overrides \\[learn] epochs.")
+    ] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            "--seeds",
+            help="Train every arm with so many seeds: means and spreads; \\[learn] seeds.",
+        ),
+    ] = None,
+    way: Annotated[
+        str | None,
+        typer.Option("--way", help="auto, weights, half, logit or head; overrides \\[learn] way."),
+    ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--by",
+            help="Accuracy also by this column, or by a*b; repeatable; overrides \\[learn] by.",
+        ),
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option("--device", help="cpu, cuda or auto; overrides \\[learn] device.")
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option("--batch", help="Images in a step.", rich_help_panel=_HOW)
+    ] = None,
+    optimizer: Annotated[
+        str | None, typer.Option("--optimizer", help="sgd or adamw.", rich_help_panel=_HOW)
+    ] = None,
+    learning_rate: Annotated[
+        float | None,
+        typer.Option("--learning-rate", help="Its largest value.", rich_help_panel=_HOW),
+    ] = None,
+    schedule: Annotated[
+        str | None,
+        typer.Option(
+            "--schedule", help="one_cycle, cosine, steps or constant.", rich_help_panel=_HOW
+        ),
+    ] = None,
+    warmup: Annotated[
+        float | None,
+        typer.Option(
+            "--warmup", help="Share of the steps that the rate rises for.", rich_help_panel=_HOW
+        ),
+    ] = None,
+    milestones: Annotated[
+        list[float] | None,
+        typer.Option(
+            "--milestone",
+            help="Where steps divides the rate, as a share of the epochs; repeatable.",
+            rich_help_panel=_HOW,
+        ),
+    ] = None,
+    momentum: Annotated[
+        float | None, typer.Option("--momentum", help="Of the optimiser.", rich_help_panel=_HOW)
+    ] = None,
+    weight_decay: Annotated[
+        float | None, typer.Option("--weight-decay", help="Of the optimiser.", rich_help_panel=_HOW)
+    ] = None,
+    head_share: Annotated[
+        float | None,
+        typer.Option(
+            "--head-share",
+            help="Share of the epochs, the first, that train the last layer only.",
+            rich_help_panel=_HOW,
+        ),
+    ] = None,
+    update_batch_norm: Annotated[
+        bool | None,
+        typer.Option(
+            "--update-batch-norm/--keep-batch-norm",
+            help="Estimate batch normalisation after each epoch on images drawn by weight, or not.",
+            rich_help_panel=_HOW,
+        ),
+    ] = None,
+    precision: Annotated[
+        str | None,
+        typer.Option(
+            "--precision", help="auto, 32-true, bf16-mixed or 16-mixed.", rich_help_panel=_HOW
+        ),
+    ] = None,
+    memory: Annotated[
+        int | None,
+        typer.Option(
+            "--memory",
+            help="Megabytes of pixels that are held; more are read as needed.",
+            rich_help_panel=_HOW,
+        ),
+    ] = None,
+    logger: Annotated[
+        str | None,
+        typer.Option(
+            "--logger",
+            help="tensorboard, csv, mlflow, wandb, none, or a class.",
+            rich_help_panel=_HOW,
+        ),
+    ] = None,
+    augment: Annotated[
+        bool | None,
+        typer.Option(
+            "--augment/--no-augment",
+            help="Change images at random, or not at all.",
+            rich_help_panel=_CHANGES,
+        ),
+    ] = None,
+    crop: Annotated[
+        str | None, typer.Option("--crop", help="shift, resized or none.", rich_help_panel=_CHANGES)
+    ] = None,
+    flip: Annotated[
+        bool | None,
+        typer.Option(
+            "--flip/--no-flip", help="Mirror half of the images.", rich_help_panel=_CHANGES
+        ),
+    ] = None,
+    jitter: Annotated[
+        float | None,
+        typer.Option(
+            "--jitter",
+            help="How far brightness, contrast and saturation are changed.",
+            rich_help_panel=_CHANGES,
+        ),
+    ] = None,
+    cutout: Annotated[
+        int | None,
+        typer.Option(
+            "--cutout", help="Side of a square that is blanked out.", rich_help_panel=_CHANGES
+        ),
+    ] = None,
     replicates: Replicates = 1000,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    seed: Seed = None,
-    allow_code: AllowCode = None,
-    jobs: Jobs = None,
+    *,
+    common: Common,
 ) -> int:
     """Train a model with the weights, judge it on held-out images, and write its card.
 
@@ -246,10 +213,10 @@ def train_network(
     from unskew.runs.inputs import load_config, warn_of_placeholder
     from unskew.training.run import override_learn, prepare_training, run_training
 
-    console, bar = terminal.open_console(quiet or as_json), shows_progress(quiet, as_json)
+    console, bar = terminal.open_console(common.quiet or common.as_json), common.bar
     if follows():
         # The module of a network may be in the folder of the configuration: it must be allowed.
-        load_config(configuration, allow_code=allow_code or ())
+        load_config(configuration, allow_code=common.allowed)
         follow_trainings()
         return DONE
     learn: dict[str, Any] = {}
@@ -260,23 +227,19 @@ def train_network(
     learn |= {"update_batch_norm": update_batch_norm, "precision": precision, "memory": memory}
     learn |= {"logger": logger, "augment": augment, "crop": crop, "flip": flip, "jitter": jitter}
     learn |= {"cutout": cutout, "seeds": seeds}
-    report = None if quiet or as_json or console.is_terminal else terminal.print_at_once
-    with folder_locked(output), remarks(quiet):
+    report = (
+        None if common.quiet or common.as_json or console.is_terminal else terminal.print_at_once
+    )
+    with folder_locked(output), remarks(common.quiet):
         if weights is not None and arms:
             raise ConfigError(
                 "--weights trains with the weights of a table instead of the arms: remove --arm "
                 "or --weights.",
                 option="--weights",
             )
-        config = load_config(
-            configuration,
-            seed=seed,
-            jobs=jobs,
-            target=target,
-            allow_code=allow_code or (),
-        )
+        config = common.load(configuration)
         if model is not None:
-            permit_code(model, allow_code or (), [config.folder], typed=True)
+            permit_code(model, common.allowed, [config.folder], typed=True)
         config = override_learn(
             config, {**learn, "device": device, "arms": arms or None, "by": by or None}
         )
@@ -293,13 +256,15 @@ def train_network(
                 progress=bar,
             )
         except (OverlapError, CoverageError) as error:
-            terminal.print_refusal(console, summary_of_refusal(error), output, as_json=as_json)
+            terminal.print_refusal(
+                console, summary_of_refusal(error), output, as_json=common.as_json
+            )
             return NOT_IDENTIFIABLE
         warn_of_placeholder(prepared.training.inputs)
         terminal.print_lines(console, prepared.lines())
         with leading():
             trained = run_training(prepared, progress=bar, replicates=replicates, report=report)
-    if as_json:
+    if common.as_json:
         print_json(trained.to_dict())
     else:
         terminal.print_lines(console, trained.lines())

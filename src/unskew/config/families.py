@@ -23,13 +23,7 @@ from unskew.bias.base import Bias
 from unskew.bias.product import Product
 from unskew.bias.schema import families
 from unskew.config.key_rules import Section
-from unskew.config.problems import (
-    MOST_PROBLEMS,
-    Problem,
-    problem_of_error,
-    problems_of,
-    received,
-)
+from unskew.config.problems import MOST_PROBLEMS, Problem, problem_of_error, problems_of, received
 from unskew.config.toml_text import KeyPath
 from unskew.engine.arguments import LevelName
 from unskew.errors import UnskewError, did_you_mean, first_few

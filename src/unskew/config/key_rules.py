@@ -7,14 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    StringConstraints,
-    ValidationInfo,
-)
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationInfo
 
 from unskew.config.problems import Problem
 from unskew.errors import ConfigError
@@ -54,7 +47,15 @@ def _check_split_rule(rule: Any, key: ValidationInfo) -> Any:
 
 
 Text = Annotated[str, StringConstraints(min_length=1)]
+Whole = Annotated[int, Field(gt=0)]
+Count = Annotated[int, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+# Parts of 1: with both ends, without 1, without 0, and with neither.
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+BelowOne = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
+Portion = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+Inside = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
 # A column, or what the parentheses of a regular expression match in the file name (on = "path": in
 # the path within the source).
 ColumnRule = Annotated[Text | dict[Text, Text], AfterValidator(_check_file_name_rule)]

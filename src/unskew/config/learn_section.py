@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from unskew.config.key_rules import Section, Share, Text, setting
+from unskew.config.key_rules import (
+    BelowOne,
+    Count,
+    Inside,
+    NotNegative,
+    Portion,
+    Positive,
+    Section,
+    Share,
+    Text,
+    Whole,
+    setting,
+)
 from unskew.learn.presets import Way
 
 
@@ -38,63 +50,45 @@ class LearnSection(Section):
         "How an image becomes a square: its middle, the whole of it distorted, or with margins.",
         "crop",
     )
-    epochs: int | None = setting(
+    epochs: Whole | None = setting(
         "a whole number above 0",
         "Passes over the training images; without it, the preset's (of `fast`: 4, and up to 40 "
         "where images are few).",
-        gt=0,
     )
-    batch: int | None = setting(
+    batch: Whole | None = setting(
         "a whole number above 0",
         "Images in a step; without it, the preset's (of `fast`: 512, and down to 32 where images "
         "are few).",
-        gt=0,
     )
     optimizer: Literal["sgd", "adamw"] | None = setting(
         '"sgd" or "adamw"', "The optimiser; without it, the preset's."
     )
-    learning_rate: float | None = setting(
-        "a number above 0",
-        "Its largest value; without it, the preset's.",
-        gt=0,
-        allow_inf_nan=False,
+    learning_rate: Positive | None = setting(
+        "a number above 0", "Its largest value; without it, the preset's."
     )
     schedule: Literal["one_cycle", "cosine", "steps", "constant"] | None = setting(
         '"one_cycle", "cosine", "steps" or "constant"',
         "How the learning rate changes: up and down linearly; up and down by half a cosine; "
         "divided by 10 at each milestone; not at all. Without it, the preset's.",
     )
-    warmup: float | None = setting(
+    warmup: BelowOne | None = setting(
         "a share from 0 to 1",
         "Of the steps, how many the rate rises for, with `one_cycle` and `cosine`.",
-        ge=0,
-        lt=1,
-        allow_inf_nan=False,
     )
     milestones: list[Share] | None = setting(
         "a list of shares between 0 and 1, ascending",
         "Where `steps` divides the rate, as shares of the epochs; of `article` [0.5, 0.75], "
         "whatever its epochs.",
     )
-    momentum: float | None = setting(
+    momentum: BelowOne | None = setting(
         "a share, 0 or more, below 1",
         "Of the optimiser (of `adamw`: β₁); without it, the preset's.",
-        ge=0,
-        lt=1,
-        allow_inf_nan=False,
     )
-    weight_decay: float | None = setting(
-        "a number, 0 or more",
-        "Of the optimiser; without it, the preset's.",
-        ge=0,
-        allow_inf_nan=False,
+    weight_decay: NotNegative | None = setting(
+        "a number, 0 or more", "Of the optimiser; without it, the preset's."
     )
-    label_smoothing: float | None = setting(
-        "a share, 0 or more, below 1",
-        "Of the training loss; without it, the preset's.",
-        ge=0,
-        lt=1,
-        allow_inf_nan=False,
+    label_smoothing: BelowOne | None = setting(
+        "a share, 0 or more, below 1", "Of the training loss; without it, the preset's."
     )
     head_share: Share | None = setting(
         "a share from 0 to 1",
@@ -107,20 +101,15 @@ class LearnSection(Section):
         "average the network between its start and its end as suits the validation images. Without "
         "it, true of `finetune`, false of the others.",
     )
-    frozen_share: float | None = setting(
+    frozen_share: BelowOne | None = setting(
         "a share, 0 or more, below 1",
         "Of the parameters before the last layer, in their order, how many stay as they were "
         "pretrained. Without it, 0.25 of `finetune`, 0 of the others.",
-        ge=0,
-        lt=1,
-        allow_inf_nan=False,
     )
-    backbone_rate: float | None = setting(
+    backbone_rate: Positive | None = setting(
         "a number above 0",
         "The rate of the other layers, as a share of the last one's, where `head_share` is above "
         "0 or `probe_start` true; without it, 1.",
-        gt=0,
-        allow_inf_nan=False,
     )
     update_batch_norm: bool | None = setting(
         "true or false",
@@ -147,36 +136,28 @@ class LearnSection(Section):
         "three numbers above 0", "The same of the deviation.", min_length=3, max_length=3
     )
     augment: bool | None = setting(
-        "true or false",
-        "Change images at random, as the following keys say; without it, true.",
+        "true or false", "Change images at random, as the following keys say; without it, true."
     )
     crop: Literal["shift", "resized", "none"] | None = setting(
         '"shift", "resized" or "none"',
         "Shift images by up to `pad` pixels; enlarge a random rectangle of them; or neither. "
         "Without it, the preset's.",
     )
-    smallest_crop: float | None = setting(
-        "a share above 0, at most 1",
-        "Of the area, with `resized`; without it, 0.35.",
-        gt=0,
-        le=1,
-        allow_inf_nan=False,
+    smallest_crop: Portion | None = setting(
+        "a share above 0, at most 1", "Of the area, with `resized`; without it, 0.35."
     )
-    pad: int | None = setting(
-        "a whole number, 0 or more", "Pixels, with `shift`; without it, the preset's.", ge=0
+    pad: Count | None = setting(
+        "a whole number, 0 or more", "Pixels, with `shift`; without it, the preset's."
     )
     flip: bool | None = setting(
         "true or false",
         "Mirror half of the images; without it, true. Not for digits, letters or scenes with a "
         "left and a right.",
     )
-    jitter: float | None = setting(
+    jitter: BelowOne | None = setting(
         "a share, 0 or more, below 1",
         "How far brightness, contrast and saturation are changed; without it, the preset's: 0.2 of "
         "`finetune`, 0 of the others.",
-        ge=0,
-        lt=1,
-        allow_inf_nan=False,
     )
     way: Way = setting(
         '"auto", "weights", "half", "logit" or "head"',
@@ -190,24 +171,18 @@ class LearnSection(Section):
         "Weights multiply the loss of an image, or say how often it is drawn; without it, the "
         "preset's.",
     )
-    cutout: int | None = setting(
-        "a whole number, 0 or more",
-        "Side of a square that is blanked out at random; 0: none.",
-        ge=0,
+    cutout: Count | None = setting(
+        "a whole number, 0 or more", "Side of a square that is blanked out at random; 0: none."
     )
-    patience: int | None = setting(
+    patience: Whole | None = setting(
         "a whole number above 0",
         "Epochs without a lower weighted validation loss after which training stops; without it, "
         "never.",
-        gt=0,
     )
-    validation: float = setting(
+    validation: Inside = setting(
         "a share between 0 and 1",
         "How many of the images become the validation split, where the images have no splits.",
         0.15,
-        gt=0,
-        lt=1,
-        allow_inf_nan=False,
     )
     arms: list[Text] = setting(
         "a list of names",
@@ -215,39 +190,34 @@ class LearnSection(Section):
         ["debiased"],
         min_length=1,
     )
-    seeds: int = setting(
+    seeds: Whole = setting(
         "a whole number above 0",
         "Train every arm so many times, with the seed of `[engine]` and those after it: figures "
         "are means, and intervals count training noise. A probe is fitted exactly, and trained "
         "once.",
         1,
-        gt=0,
     )
     by: list[Text] = setting(
         "a list of columns",
         "Accuracy is also shown by these; `a*b`: by every combination of two.",
         [],
     )
-    ridge: float | None = setting(
-        "a number above 0",
-        "Penalty of the probe; without it, chosen from the data.",
-        gt=0,
-        allow_inf_nan=False,
+    ridge: Positive | None = setting(
+        "a number above 0", "Penalty of the probe; without it, chosen from the data."
     )
     device: Text | None = setting("a device", "`cpu`, `cuda` or `auto`; without it, the preset's.")
-    devices: int | None = setting(
-        "a whole number above 0", "How many of them share each step; without it, one.", gt=0
+    devices: Whole | None = setting(
+        "a whole number above 0", "How many of them share each step; without it, one."
     )
     precision: Text | None = setting(
         "a precision of Lightning Fabric",
         "Such as `32-true` or `bf16-mixed`; `auto`: mixed on a graphics card, `32-true` on a "
         "processor. Without it, the preset's.",
     )
-    memory: int = setting(
+    memory: Count = setting(
         "a whole number of megabytes, 0 or more",
         "Pixels that need more are kept in a temporary file and read as they are needed.",
         1024,
-        ge=0,
     )
     logger: Text | None = setting(
         "the name of a logger",

@@ -273,10 +273,7 @@ def problems_of(
 
 
 def _walk(settings: Any, location: Sequence[str | int]) -> tuple[KeyPath, Any]:
-    """Find the part of a location that is in the settings, and the value there.
-
-    The rest of the location names the types that pydantic tried.
-    """
+    """Find the part of a location that is in the settings, and the value there."""
     path: KeyPath = ()
     for key in location:
         is_element = isinstance(settings, list) and isinstance(key, int) and key < len(settings)

@@ -86,8 +86,6 @@ def effective_settings(
 ) -> dict[str, Any]:
     """Keep the settings that can change a result, in their order; empty sections are dropped.
 
-    Parameters
-    ----------
     settings : {section: {key: value}}, as `unskew.config.run_config.resolved` returns them.
     sections : those that the result in question depends on; default: all.
     """

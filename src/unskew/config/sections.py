@@ -8,11 +8,23 @@ this file.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
-from unskew.config.key_rules import ColumnRule, Section, Share, SplitRule, Text, setting
+from unskew.config.key_rules import (
+    BelowOne,
+    ColumnRule,
+    Count,
+    Inside,
+    Portion,
+    Section,
+    Share,
+    SplitRule,
+    Text,
+    Whole,
+    setting,
+)
 from unskew.config.learn_section import LearnSection
 from unskew.represent.decode import MAX_PIXELS
 from unskew.sources.readers import SETTINGS
@@ -166,12 +178,11 @@ class SourcesSection(Section):
         "listed.",
         0.01,
     )
-    max_pixels: int = setting(
+    max_pixels: Whole = setting(
         "a whole number above 0",
         "Images with more pixels are set aside: a small file may unpack to more than fits into "
         "memory.",
         MAX_PIXELS,
-        gt=0,
     )
 
     @model_validator(mode="before")
@@ -263,7 +274,7 @@ class TargetSection(Section):
         "With one of `margins`, or `table`: the masses are known up to this set only. See [several "
         "targets](several-targets.md#a-margin-known-up-to-a-set).",
     )
-    holdout: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] | None = setting(
+    holdout: BelowOne | None = setting(
         "a share from 0 to below 1",
         "With `sample` or `source`: the share of it that judges the weights and does not fit "
         "them. Default `0.0`.",
@@ -295,27 +306,18 @@ class SolveSection(Section):
         "stochastic gradient descent.",
         "newton",
     )
-    tol: float = setting(
-        "a number between 0 and 1",
-        "Error of the log normalizers at which to stop.",
-        1e-10,
-        gt=0,
-        lt=1,
-        allow_inf_nan=False,
+    tol: Inside = setting(
+        "a number between 0 and 1", "Error of the log normalizers at which to stop.", 1e-10
     )
-    max_steps: int | None = setting(
+    max_steps: Whole | None = setting(
         "a whole number above 0",
         "Most steps; without it 100 for newton, 100,000 for fixed_point, 4,000 for sgd.",
-        gt=0,
     )
-    max_uncovered: float = setting(
+    max_uncovered: Portion = setting(
         "a share above 0, at most 1",
         "With a sample of the target: the largest share of it that no source may resemble. More "
         "is not identifiable.",
         0.2,
-        gt=0,
-        le=1,
-        allow_inf_nan=False,
     )
 
 
@@ -347,14 +349,11 @@ class ReportSection(Section):
 class EngineSection(Section):
     """How the run is carried out."""
 
-    jobs: int | None = setting(
-        "a whole number above 0", "Processor cores to use; without it, all.", gt=0
+    jobs: Whole | None = setting(
+        "a whole number above 0", "Processor cores to use; without it, all."
     )
-    seed: int = setting(
-        "a whole number, 0 or more",
-        "Of everything random: folds, bootstrap, held-out images.",
-        0,
-        ge=0,
+    seed: Count = setting(
+        "a whole number, 0 or more", "Of everything random: folds, bootstrap, held-out images.", 0
     )
     name: Literal["local", "dask"] | None = setting(
         '"local" or "dask"',

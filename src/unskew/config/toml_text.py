@@ -286,10 +286,7 @@ def toml_document(settings: Mapping[str, Any]) -> str:
     sections = {key: value for key, value in present.items() if isinstance(value, Mapping)}
     blocks = ["".join(_line(key, value) for key, value in single.items())] if single else []
     return "\n".join(
-        [
-            *blocks,
-            *(_section(header, table) for header, table in _tables_of(sections)),
-        ]
+        [*blocks, *(_section(header, table) for header, table in _tables_of(sections))]
     )
 
 
@@ -353,8 +350,7 @@ def read_toml_text(path: Path) -> str:
             raise
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(
-            f"the configuration {str(path)!r} cannot be read ({reason}).",
-            path=str(path),
+            f"the configuration {str(path)!r} cannot be read ({reason}).", path=str(path)
         ) from None
     try:
         return data.decode("utf-8-sig")

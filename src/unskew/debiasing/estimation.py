@@ -16,7 +16,6 @@ from unskew.records import Floats, Ints, Pool, Target, Weights
 from unskew.records.arrays import log_sum, log_sums
 from unskew.records.design_weights import DESIGN_WEIGHT
 from unskew.records.levels import codes_or_alone
-from unskew.records.pool_table import require_inputs
 from unskew.target.facts import Distribution
 from unskew.target.mass_covariance import redrawn_fact
 from unskew.weigh.bootstrap import Replicate
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
 class FittedWeights(NamedTuple):
     """The weights of a fitted model.
 
-    Attributes
-    ----------
     weight : (number of pool rows in the fit,) π.
     log_total : log Z of π_i = d_i/(Z Σ_{k kept} e^{u_k} ω_ik), d_i = 1 without design weights.
     log_normalizer : (K,) log Ω̂ of the pool's sources.
@@ -93,10 +90,7 @@ def _stratified(fitted: FittedBias, log_v: Floats) -> Floats:
 
 
 def estimated_rows(fitted: FittedBias, weight_r: Floats) -> EstimatedRows:
-    """Return the rows of the fit with their weights, from which errors are computed.
-
-    ``weight_r`` holds the weights of the pool's rows.
-    """
+    """Return the rows of the fit with their weights, from which errors are computed."""
     data = fitted.data
     return EstimatedRows(
         data.names,
@@ -122,8 +116,6 @@ _LEAST_ESS = 0.05
 class Estimation:
     """How ω was estimated: data that the functions of `unskew.weigh` read.
 
-    Attributes
-    ----------
     pool : the images.
     fitted : the bias model.
     rows : the rows of the fit with their weights, those of the target's sample included.
@@ -172,10 +164,7 @@ class Estimation:
         return value_r
 
     def means_without_mass(self, value_n: Floats) -> Floats | None:
-        """Return (C,) the plain mean of every stratum without mass, 0 for others.
-
-        None without such strata: a survey may have missed a level that the target has.
-        """
+        """Return (C,) the plain mean of every stratum without mass, 0 for others."""
         strata = None if self.fitted.strata is None else self.fitted.strata.target
         if strata is None or not strata.errors or (strata.mass > 0).all():
             return None
@@ -253,7 +242,6 @@ class Estimation:
         from unskew.bias.fitting import fit_parts
         from unskew.debiasing.fitted_weights import weigh_fitted
 
-        require_inputs("weights.refit", pool)
         # Features are learned again, too (their levels, scales, and which of them repeat others).
         model = self.fitted.model
         fitted = fit_parts(
@@ -268,10 +256,7 @@ class Estimation:
         return weigh_fitted(pool, fitted, seed=self.seed, max_uncovered=self.max_uncovered)
 
     def fit_again(self, count_r: Floats, rng: np.random.Generator) -> Replicate | str:
-        """Fit the model to rows that count ``count_r`` times, or say why that is impossible.
-
-        "disconnected": they lack a link or a stratum of the target; "failed": no convergence.
-        """
+        """Fit the model to rows that count ``count_r`` times, or say why that is impossible."""
         from unskew.bias.fitting import fit_parts
 
         model = self.fitted.model

@@ -67,10 +67,7 @@ def strata_message(target: TargetStrata, overlap: Overlap, n_sources: int, *, al
 
 
 def _judge_links_in_strata(fitted: FittedBias, overlap: Overlap, weight_r: Floats) -> Overlap:
-    """Judge the links of a product with strata, which have to hold within strata.
-
-    Every stratum has normalizers of its own; their errors move mass within it.
-    """
+    """Judge the links of a product with strata, which have to hold within strata."""
     data, profile = fitted.data, fitted.profile
     seen_ck = np.zeros(profile.u.shape, dtype=np.bool_)
     seen_ck[data.cell, data.source] = True
@@ -125,10 +122,7 @@ def _kept_memberships(fitted: FittedBias, weight_r: Floats, at: Ints) -> tuple[F
 def judge_target(
     overlap: Overlap, weight_n: Floats, unit_n: Ints | None, estimation: Estimation, *, check: bool
 ) -> tuple[Overlap, Estimation]:
-    """Add the verdict on the weights, and on a sample of the target; warn if it is weak.
-
-    ``check``: let a classifier try to tell the sample from the weighted pool.
-    """
+    """Add the verdict on the weights, and on a sample of the target; warn if it is weak."""
     from unskew.bias.resemblance import compare_with_target
 
     fitted, max_uncovered = estimation.fitted, estimation.max_uncovered
@@ -286,10 +280,7 @@ def _units(pool: Pool, fitted: FittedBias) -> Ints | None:
 
 
 def _solve_fitted(fitted: FittedBias, seed: int, solver: SolverOptions) -> Weights:
-    """Solve the equations for the fitted ω, the target's sample being one of the sources.
-
-    Newton's method begins where the fit ended.
-    """
+    """Solve the equations for the fitted ω, the target's sample being one of the sources."""
     data = fitted.data
     unit_r = data.unit if fitted.omega_is_known else None
     if fitted.profile.solved is not None and not solver:
@@ -325,10 +316,7 @@ def _evaluate(fitted: FittedBias, solved: Weights | None) -> tuple[FittedBias, F
 
 
 def _evaluate_solved(fitted: FittedBias, solved: Weights) -> FittedWeights | None:
-    """Do what `evaluate_fitted` does from the solver's scaled rows, which saves a pass over ω.
-
-    None where the sample's own term hides the others in rounding.
-    """
+    """Do what `evaluate_fitted` does from the solver's scaled rows, which saves a pass over ω."""
     data = fitted.data
     if data.sample is None:
         # The solver's weights are those of the pool, and its u such that they sum to 1.

@@ -59,10 +59,9 @@ class MeanOverMargins:
 
         return (
             f"MeanOverMargins: {self.low.value:.4g} to {self.high.value:.4g}, with sampling error "
-            f"{self.interval[0]:.4g} to {self.interval[1]:.4g}\n"
-            f"  lowest: {self.low} at {shown(self.lowest)}\n"
-            f"  highest: {self.high} at {shown(self.highest)}\n"
-            f"  at the target that was given: {self.centre}"
+            f"{self.interval[0]:.4g} to {self.interval[1]:.4g}\n  lowest: {self.low} at "
+            f"{shown(self.lowest)}\n  highest: {self.high} at {shown(self.highest)}\n  at the "
+            f"target that was given: {self.centre}"
         )
 
 
@@ -235,10 +234,7 @@ def _extreme(cost_c: Floats, covered_c: Bools, low_c: Floats, high_c: Floats) ->
     size = cost_c.size
     used_c = covered_c.astype(np.float64)
     bounds_rows = np.vstack(
-        [
-            np.column_stack([np.eye(size), -high_c]),
-            np.column_stack([-np.eye(size), low_c]),
-        ]
+        [np.column_stack([np.eye(size), -high_c]), np.column_stack([-np.eye(size), low_c])]
     )
     sums = np.vstack([np.append(used_c, 0.0), np.append(np.ones(size), -1.0)])
     solved = scipy.optimize.linprog(

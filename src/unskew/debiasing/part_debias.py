@@ -18,11 +18,7 @@ import numpy as np
 from unskew.debiasing.part_run import PartRun, make_solution
 from unskew.debiasing.part_strata import weigh_strata
 from unskew.debiasing.part_sums import StreamedProblem, total_parts
-from unskew.debiasing.part_weighers import (
-    InMemoryWeigher,
-    LogLinearWeigher,
-    RowsOfBlock,
-)
+from unskew.debiasing.part_weighers import InMemoryWeigher, LogLinearWeigher, RowsOfBlock
 from unskew.debiasing.part_weights import PartWeights
 from unskew.engine.block_engines import open_engine
 from unskew.errors import ConfigError, OverlapError

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 class PartFit:
     """What `PartWeights` rests on.
 
-    Attributes
-    ----------
     pool, engine : the parts, and where blocks are computed.
     reader, weigher : what a pass sends to workers.
     solution, overlap : the solve, and the verdict.

@@ -78,8 +78,6 @@ def _sum_rows(
 class StreamedProblem:
     """The log-linear fit to the rows of all parts, as `unskew.bias.likelihood` asks for it.
 
-    Attributes
-    ----------
     engine, blocks, reader : where the rows are, and who sums over them.
     weigher : names, factors and features; its θ and u are replaced in every pass.
     sample : the rows of the target's sample, which are in memory; None without.
@@ -148,8 +146,6 @@ def _add_sums(one: LogLinearSums | None, other: LogLinearSums) -> LogLinearSums:
 class Totals(NamedTuple):
     """Sums of v_i = d_i/Σ_{k kept} e^{u_k} ω_ik over rows, all relative to e^top.
 
-    Attributes
-    ----------
     top : the largest log v.
     by_source : (K,) Σ_i v_i over the images of each source.
     squares : (K,) Σ_i v_i² over them.

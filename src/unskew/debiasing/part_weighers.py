@@ -38,8 +38,6 @@ class RowsOfBlock(NamedTuple):
 class BlockReader:
     """Reads what the passes need of a block.
 
-    Attributes
-    ----------
     reader : reads columns by the names that the pool has for them.
     names : the sources of the pool.
     columns : what the bias model reads.
@@ -118,8 +116,6 @@ class InMemoryWeigher(Weigher):
 class StrataWeigher(Weigher):
     """π_i = d_i p(y_i)/N_{y_i}.
 
-    Attributes
-    ----------
     by, bins : the attributes, and where numeric ones are cut.
     stratum_of : the stratum of every combination of levels; −1 where the target drops it.
     weight_c : (C,) π of an image of each stratum with d = 1.
@@ -163,8 +159,6 @@ class StrataWeigher(Weigher):
 class LogLinearWeigher(Weigher):
     """π_i = d_i/(Z Σ_{k kept} e^{u_k} ω_ik), log ω_ik = offset_ik + θ_k·φ_i.
 
-    Attributes
-    ----------
     names : the sources of the fit; a sample of the target is the last and is not kept.
     n_kept : the number of those that are kept.
     known : the factors that are known; offset is the sum of their logarithms.

@@ -61,8 +61,6 @@ class PartWeights(Weights):
     and collect nothing. What needs all weights in memory (a bootstrap, a sensitivity analysis)
     works on ``sampled``, the weights of the subsample that the model was fitted on.
 
-    Attributes
-    ----------
     names, solution, overlap : as of `Weights`; the solution is exact, the verdict that of the
         subsample.
     images : number of images.
@@ -196,13 +194,6 @@ class PartWeights(Weights):
         """Weigh new images without a new solve: (m,) n π(z), as ``sample_weight``."""
         if isinstance(self.fit.weigher, InMemoryWeigher):
             return self.sampled.weigh(table)
-        if not isinstance(table, Pool) and not hasattr(table, "columns"):
-            raise DataError(
-                "weights.weigh takes a Pool or a DataFrame with the columns of the bias model; "
-                f"got {type(table).__name__}.",
-                option="table",
-                value=type(table).__name__,
-            )
         from unskew.bias.features import check_columns
 
         frame = table.frame if isinstance(table, Pool) else table

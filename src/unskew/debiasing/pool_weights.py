@@ -15,17 +15,11 @@ from unskew.debiasing.train_fit import SplitOutcome, TrainFit, masses_text
 from unskew.debiasing.unused_masses import check_unused
 from unskew.engine.arguments import Count, ShareAboveZero, checked
 from unskew.engine.block_engines import check_engine
-from unskew.errors import (
-    ConfigError,
-    DataError,
-    UnskewError,
-    first_few,
-)
+from unskew.errors import DataError, UnskewError, first_few
 from unskew.records import Floats, Ints, Pool, Target, Weights
 from unskew.records.arrays import Randomness, seed_of
 from unskew.records.clustered_mean import effective_size
 from unskew.records.levels import level_text
-from unskew.records.pool_table import require_inputs
 from unskew.records.weights import ids_on_demand
 from unskew.solve.options import SolverOptions, read_options, shows_options
 from unskew.splits.assignment import check_splits
@@ -102,7 +96,6 @@ def debias(
     seed = seed_of(rng)
     from unskew.bias.fitting import fit_parts
 
-    _check_arguments(pool, bias, target)
     own = ("rng", "max_uncovered", "check_sample", "engine", "subsample")
     read_options(options, SolverOptions, own=own)
     check_engine(engine)
@@ -126,18 +119,6 @@ def debias(
         check_sample=check_sample,
         solver=options,
     )
-
-
-def _check_arguments(pool: object, bias: object, target: object) -> None:
-    from unskew.bias.base import Bias as AnyBias
-
-    require_inputs("debias", pool, target)
-    if not isinstance(bias, AnyBias):
-        raise ConfigError(
-            f"bias is a bias model such as unskew.bias.Strata('label'); got {bias!r}.",
-            option="bias",
-            value=repr(bias),
-        )
 
 
 # The name of the only split of a pool that has none.
@@ -408,11 +389,7 @@ def _with_others(
 
 
 def _whole_strata(pool: Pool, fitted: FittedBias) -> TargetStrata | None:
-    """Find the strata of all splits together; None without strata.
-
-    Levels outside the target's scope and missing ones follow the target's rules. Groups do not
-    cross splits, so that each image's part of a unit is the same in the pool and in its split.
-    """
+    """Find the strata of all splits together; None without strata."""
     from unskew.bias.strata import Strata, stratify_for
 
     part = next((part for part in fitted.model.parts if isinstance(part, Strata)), None)
@@ -427,10 +404,7 @@ def _whole_strata(pool: Pool, fitted: FittedBias) -> TargetStrata | None:
 def _check_uniform(
     target: Target | None, whole: TargetStrata | None, train: Ints
 ) -> dict[str, float]:
-    """Return {what train has no image of: its mass}, an error unless the target allows it.
-
-    A uniform target is uniform over the levels of all splits.
-    """
+    """Return {what train has no image of: its mass}, an error unless the target allows it."""
     from unskew.target.strata import allow_uncovered
 
     if target is None or target.kind != "uniform" or whole is None:

@@ -252,13 +252,8 @@ def debias_targets(
     return WeightsByTarget(weights)
 
 
-def _check_targets(targets: object) -> None:
-    if (
-        not isinstance(targets, Mapping)
-        or not targets
-        or not all(isinstance(name, str) and name for name in targets)
-        or not all(isinstance(target, Target) for target in targets.values())
-    ):
+def _check_targets(targets: Mapping[str, Target]) -> None:
+    if not targets or not all(targets):
         raise ConfigError(
             "targets are given by name, such as {'city': Target.margins(…), 'farm': "
             f"Target.sample(…)}}; got {targets!r:.200}.",
@@ -280,10 +275,7 @@ def weigh_each(
     reuse: Callable[[T, Target], T],
     bias: Bias,
 ) -> tuple[dict[str, T], dict[str, OverlapError | CoverageError]]:
-    """Weigh to every target; ``reuse`` the result where the bias model does not depend on it.
-
-    Returns the weights of those that are identifiable, and why the others are not.
-    """
+    """Weigh to every target; ``reuse`` the result where the bias model does not depend on it."""
     weighed: dict[str, T] = {}
     refused: dict[str, OverlapError | CoverageError] = {}
     shared: T | None = None

@@ -30,10 +30,7 @@ if TYPE_CHECKING:
 
 
 class _Influence(NamedTuple):
-    """What each unit of the pool adds to a mean (m,), and the variance from elsewhere.
-
-    Elsewhere: the surveys behind the target's masses, and the images of its sample.
-    """
+    """What each unit of the pool adds to a mean (m,), and the variance from elsewhere."""
 
     unit_m: Floats
     elsewhere: float
@@ -56,8 +53,6 @@ def difference_of_means(
     taken as independent. Models without derivatives (boxes) have no T: ρ is 0 there, which makes
     the error too large rather than too small. Equal weights differ by 0 ± 0.
 
-    Parameters
-    ----------
     first, second : the weights of each target, and its mean with its standard error.
     value_n : (n,) h_i, in the order of ``weights.id`` of both.
     level : coverage of the interval.

@@ -30,8 +30,6 @@ LACKING = "excluding strata with no images in this split"
 class SplitOutcome(NamedTuple):
     """The weights of one split.
 
-    Attributes
-    ----------
     weight : (n_s,) sums to 1.
     zero : number of images that get weight 0, by reason.
     uncovered : strata of the target that have images in train and none here, and their mass.
@@ -50,8 +48,6 @@ class SplitOutcome(NamedTuple):
 class TrainFit:
     """The model as fitted on train, for the images of other splits.
 
-    Attributes
-    ----------
     train : the split that the model was fitted on.
     fitted, weights : the model, and the weights of train.
     whole : the strata of all splits together; None without strata.
@@ -116,11 +112,7 @@ class TrainFit:
         return log_nk[:, : len(self.fitted.names)]
 
     def _cells(self, row: Ints, zero: dict[str, int]) -> tuple[Ints, Floats]:
-        """Return every image's stratum among those of train (−1: none) and its part of a unit.
-
-        The part is without its design weight, which is scaled within the split. Images without a
-        stratum are counted in ``zero``.
-        """
+        """Return every image's stratum among those of train (−1: none) and its part of a unit."""
         if self.whole is None or self.fitted.strata is None:
             return np.zeros(row.size, dtype=np.int64), np.ones(row.size)
         target = self.fitted.strata.target
@@ -144,10 +136,7 @@ class TrainFit:
     def _leave_out(
         self, pool: Pool, log_nk: Floats, source_n: Ints, cell_n: Ints, zero: dict[str, int]
     ) -> None:
-        """Take out of ``cell_n`` images that their own source cannot select by the fitted model.
-
-        A factor whose ω is known must allow them.
-        """
+        """Take out of ``cell_n`` images that their own source cannot select by the fitted model."""
         from unskew.bias.strata import Strata
 
         parts = [part for part in self.fitted.model.parts if not isinstance(part, Strata)]

@@ -24,7 +24,6 @@ from unskew.records import (
     Weights,
 )
 from unskew.records.arrays import Randomness, seed_of
-from unskew.report.summary.privacy import check_privacy
 from unskew.report.summary.record import Privacy
 from unskew.report.summary.weighted_pool import WeightedPool, pair_with_weights
 from unskew.target.mass_covariance import sum_covariances
@@ -253,7 +252,6 @@ def diagnose(
     rng : an int or a NumPy Generator, of the bootstrap and of `check_fit`.
     """
     seed = seed_of(rng)
-    check_privacy(privacy)
     weighed = pair_with_weights(pool, weights, private=privacy == "aggregate")
     if fit_check is None:
         fit, fit_note = run_fit_check(weighed.pool, weights, seed)

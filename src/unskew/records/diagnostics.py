@@ -94,9 +94,7 @@ class Diagnostics:
         outcomes = len({row.outcome for row in self.sensitivity})
         apart = sum(mean.estimate.sources_disagree for mean in self.outcomes)
         return (
-            f"Diagnostics of {len(self.names)} sources\n"
-            f"  fit: {fit}\n"
-            f"  error bars: {self.stderr_note}\n"
-            f"  sources disagree on {apart} of {len(self.outcomes)} outcomes\n"
-            f"  sensitivity to c(z): {outcomes} outcomes {self.sensitivity_note}".rstrip()
+            f"Diagnostics of {len(self.names)} sources\n  fit: {fit}\n  error bars: "
+            f"{self.stderr_note}\n  sources disagree on {apart} of {len(self.outcomes)} outcomes\n "
+            f" sensitivity to c(z): {outcomes} outcomes {self.sensitivity_note}".rstrip()
         )

@@ -14,8 +14,6 @@ StreamKind = Literal["source", "all", "target"]
 class Change:
     """How far new units differ from the reference in one variable; errors are standard errors.
 
-    Attributes
-    ----------
     level : the level that changed most, whose shares these are; None: means of numbers.
     before, now : of the reference, and of the new units since the change (of all, without one).
     stderr : of ``now`` − ``before``, units being drawn independently.
@@ -36,8 +34,6 @@ class Change:
 class VariableEvidence:
     """The evidence that one variable of one stream has changed.
 
-    Attributes
-    ----------
     variable : its name.
     log10_evidence : at the last look, weighted so that an alarm is the same number everywhere.
     log10_peak : the largest at any look.
@@ -73,8 +69,6 @@ class OutsideShare:
 class MonitoredStream:
     """New images of one source, of all sources together, or of the target.
 
-    Attributes
-    ----------
     reference_units, units, images : units of the reference; new units, and images in them.
     variables : by evidence, the strongest first.
     outside : None where nothing tells what the pool covers.

@@ -9,13 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unskew.engine.arguments import checked
-from unskew.errors import ConfigError, DataError, complex_columns, did_you_mean, first_few
-from unskew.records import Pool, Target
-from unskew.records.design_weights import (
-    DESIGN_WEIGHT,
-    check_design_weights,
-    scale_design_weights,
-)
+from unskew.errors import DataError, complex_columns, did_you_mean, first_few
+from unskew.records import Pool
+from unskew.records.design_weights import DESIGN_WEIGHT, check_design_weights, scale_design_weights
 from unskew.records.levels import text_levels
 from unskew.records.pool import Images
 
@@ -210,23 +206,6 @@ def name_design_weight(pool: Pool, column: str) -> Pool:
             columns=[str(name) for name in pool.frame.columns],
         )
     return replace(pool, frame=pool.frame.rename(columns={column: DESIGN_WEIGHT}))
-
-
-def require_inputs(reader: str, pool: object, target: object = None) -> None:
-    """Refuse anything but a `Pool` and a `Target` (or None); ``reader`` is what takes them."""
-    if not isinstance(pool, Pool):
-        raise DataError(
-            f"{reader} takes a Pool; got {type(pool).__name__}. Make one with Pool.from_frame or "
-            "Pool.from_arrays.",
-            option="pool",
-            value=type(pool).__name__,
-        )
-    if target is not None and not isinstance(target, Target):
-        raise ConfigError(
-            f"target is an unskew.Target, such as Target.margins({{…}}); got {target!r}.",
-            option="target",
-            value=repr(target),
-        )
 
 
 def check_image_count(pool: Pool) -> None:

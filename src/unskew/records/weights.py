@@ -321,10 +321,7 @@ class Weights:
         return log_normalizer_covariance(self)
 
     def bootstrap(
-        self,
-        replicates: Replicates = 200,
-        rng: Randomness = 0,
-        values: npt.ArrayLike | None = None,
+        self, replicates: Replicates = 200, rng: Randomness = 0, values: npt.ArrayLike | None = None
     ) -> Bootstrap:
         """Draw the images again within sources, groups and copies together, and solve again.
 

@@ -13,14 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unskew.report.page import (
-    plots_forecast,
-    plots_overlap,
-    plots_rows,
-    plots_weights,
-    svg,
-    tables,
-)
+from unskew.report.page import plots_forecast, plots_overlap, plots_rows, plots_weights, svg, tables
 from unskew.report.page.html import render_template
 from unskew.report.summary.columns import bin_codes, round_edges
 from unskew.report.summary.forecast_panel import show_forecast

@@ -83,10 +83,7 @@ def acquisition(
 
 
 def soft_bins(feature_np: Floats, decay: float) -> Floats:
-    """(N, 2^d) ω_k(x) = max(0, 1 − ℓ1 distance of x to bin k / ``decay``).
-
-    The bins are cut at the medians.
-    """
+    """(N, 2^d) ω_k(x) = max(0, 1 − ℓ1 distance of x to bin k / ``decay``)."""
     n_features = feature_np.shape[1]
     median_p = np.median(feature_np, axis=0)
     above_np = np.maximum(feature_np - median_p, 0.0)  # distance to the lower half
@@ -109,10 +106,7 @@ def draw_from_population(
     rng: Randomness | np.random.Generator,
     description: str,
 ) -> Scenario:
-    """Draw n_k images for each source with probability ω_ik/Σ_j ω_jk, with replacement.
-
-    The population is finite, and the target is uniform over it.
-    """
+    """Draw n_k images for each source with probability ω_ik/Σ_j ω_jk, with replacement."""
     seed = seed_of(rng)
     n_population, n_sources = omega_nk.shape
     label_n = None if label is None else read_label(label)

@@ -31,8 +31,6 @@ _CENSORED_SHARE = 0.9
 class Simulation:
     """Databases drawn from a population, and what debiases them.
 
-    Attributes
-    ----------
     kind : name of the scenario.
     settings : what it was drawn with, as plain values.
     names : of the K sources.
@@ -208,10 +206,7 @@ def simulate_censored(
     sizes: int | Sequence[int] | None = None,
     seed: int = 0,
 ) -> Simulation:
-    """Simulate a source that never shows the labels ``hidden``, and a small unbiased one.
-
-    The unbiased source has a tenth of all images, unless ``sizes`` says otherwise.
-    """
+    """Simulate a source that never shows the labels ``hidden``, and a small unbiased one."""
     levels, code_n = _labels(population)
     unknown = [label for label in hidden if label not in levels]
     if unknown or not hidden:
@@ -373,10 +368,7 @@ def _label_text(column: pd.Series, index_n: Ints) -> list[str | None]:
 
 
 def common_root(population: Pool) -> tuple[str, list[str]] | None:
-    """Find the folder that contains all image files: (folder, their paths within it).
-
-    None where the images are not in files of their own.
-    """
+    """Find the folder that contains all image files: (folder, their paths within it)."""
     assert population.images is not None
     paths = [population.images.place(row) for row in range(len(population))]
     if any(path is None for path in paths):

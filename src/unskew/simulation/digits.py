@@ -81,8 +81,6 @@ LEARNER = "sklearn.linear_model:LogisticRegression"
 class Photos:
     """Photographed digits.
 
-    Attributes
-    ----------
     pixels : (n, 64) between 0 and 1.
     digit, light : (n,) what each picture shows, and in which light.
     writing : (n,) the handwriting that it is a picture of.
@@ -98,8 +96,6 @@ class Photos:
 class Trial:
     """One random cut of the digits, and what was drawn from it.
 
-    Attributes
-    ----------
     photos : the pictures of the three cameras, pooled.
     source : (n,) the camera of each, an index into CAMERAS.
     omega : (n, 3) the true biasing functions.
@@ -126,10 +122,7 @@ class Score:
 
 
 def make_trial(seed: int) -> Trial:
-    """Hold out handwritings for the test, then let the cameras draw from the rest.
-
-    The target is that rest, in the light of ``LIGHT_SHARE``.
-    """
+    """Hold out handwritings for the test, then let the cameras draw from the rest."""
     from sklearn.datasets import load_digits
 
     image, digit = load_digits(return_X_y=True)
@@ -324,10 +317,7 @@ def mean_and_stderr(values: Sequence[float]) -> str:
 def describe_scores(
     scores: Sequence[dict[str, Score]], forecasts: Sequence[tuple[float, float]] = ()
 ) -> list[str]:
-    """Format a table of accuracies, mean ± standard error over the seeds.
-
-    The last line is the forecast of the line above it.
-    """
+    """Format a table of accuracies, mean ± standard error over the seeds."""
     columns = ("accuracy", "worst_digit", "dim")
     title = f"accuracy in %, {len(scores)} seeds"
     lines = [f"{title:<30}{'all digits':>14}{'worst digit':>14}{'dim light':>14}"]

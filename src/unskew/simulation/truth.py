@@ -19,8 +19,6 @@ from unskew.simulation.files import POPULATION, TRUTH, TRUTH_RECORD
 class Closeness:
     """How far some weights are from the truth.
 
-    Attributes
-    ----------
     weight_distance : ½ Σ_i |π_i − π*_i|, total variation from the true weights; 0 is perfect, 1 is
         as far as can be.
     label_distance : ½ Σ_y |mass of y − share in the population|; None without labels.
@@ -86,8 +84,6 @@ class TruthComparison:
 def compare_with_truth(simulated: Path, results: Path) -> TruthComparison:
     """Compare the weights of a run with the truth of the simulation that it debiased.
 
-    Parameters
-    ----------
     simulated : folder that `unskew simulate` wrote.
     results : folder that `unskew weigh` wrote.
     """

@@ -30,8 +30,6 @@ _Found = tuple[Floats, Floats, Floats | None, Floats | None]
 class Inspection:
     """What one pass found.
 
-    Attributes
-    ----------
     size_k : n_k.
     log_low_k, log_high_k : logarithms of the smallest positive and the largest ω_k.
     link_kl : ``link_kl[k, l]`` = number of images of source l with ω_k > 0.
@@ -52,10 +50,7 @@ class Inspection:
 
 
 def inspect_rows(rows: Rows, names: Sequence[str], first_row: Ints | None = None) -> Inspection:
-    """Read every row once; raise ``DataError`` for the first entry or row that makes no sense.
-
-    ``first_row`` gives the image behind each stored row where identical rows were collapsed.
-    """
+    """Read every row once; raise ``DataError`` for the first entry or row that makes no sense."""
     n_sources = rows.n_sources
     log_low_k, log_high_k = np.full(n_sources, np.inf), np.full(n_sources, -np.inf)
     link_kl: Any = 0
@@ -124,10 +119,7 @@ def _inspect_block(
 def _add_links(
     block: Block, rows: Rows, parts: Sequence[tuple[int, int, Floats | None, Floats | None]]
 ) -> tuple[Floats, Floats]:
-    """Add up links and common images of all ranges.
-
-    A range where all entries are positive (None) links every source to every image.
-    """
+    """Add up links and common images of all ranges."""
     n_sources = rows.n_sources
     link_kl, common_kk = np.zeros((n_sources, n_sources)), np.zeros((n_sources, n_sources))
     if all(link is None for _, _, link, _ in parts) and len(block.source_n) == rows.n_stored:
@@ -155,11 +147,7 @@ def _add_links(
 def _inspect_range(
     block: Block, names: Sequence[str], first_row: Any, start: int, stop: int
 ) -> _Found:
-    """Inspect rows [start, stop) of a dense block.
-
-    A quick look for all positive (then there are no links to count) comes before a closer one where
-    there are zeros.
-    """
+    """Inspect rows [start, stop) of a dense block."""
     loops = inspect_loops(block.omega.size)
     low_k, high_k = _no_extremes(block)
     check = loops.column_extremes(block.omega, -np.inf, low_k, high_k, start, stop)
@@ -292,10 +280,7 @@ def _sparse_links(
     names: Sequence[str],
     first_row: Any,
 ) -> tuple[Any, Any]:
-    """Count links and common mass of thousands of sources, as sparse matrices.
-
-    There is no common mass where it would cost too much.
-    """
+    """Count links and common mass of thousands of sources, as sparse matrices."""
     if not np.all(np.isfinite(omega.data)) or np.any(omega.data < 0):
         _raise_for_entry(block, names, first_row)
     positive = sp.csr_array(

@@ -64,10 +64,7 @@ def column_extremes(omega_nk, above, low_k, high_k, start, stop):
 
 @compiled
 def _inspect_few(omega_nk, zero, source_n, count_n, link_kl, common_kk, start, stop):
-    """Do what `inspect_zeros` does where there are few columns.
-
-    Images are counted by which columns are positive, and pairs added up at the end.
-    """
+    """Do what `inspect_zeros` does where there are few columns."""
     n_sources = omega_nk.shape[1]
     weighted = count_n.size > 0
     count_pk = np.zeros((1 << n_sources, n_sources))
@@ -228,10 +225,7 @@ def collapse_dense(
 
 @compiled
 def _pair_of(key, slot_table, key_d, n_pairs, limit):
-    """Find the pair that has this key, or add it as number ``n_pairs``.
-
-    Returns −1 if there are ``limit`` already.
-    """
+    """Find the pair that has this key, or add it as number ``n_pairs``."""
     mask = np.uint64(slot_table.size - 1)
     slot = (key >> np.uint64(44)) & mask
     pair = slot_table[slot]

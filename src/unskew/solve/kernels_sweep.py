@@ -136,10 +136,7 @@ def _add_inverse(tile_kn, inverse_n, m, inverse_k):
 
 @compiled
 def _log_product(value_n, m):
-    """Compute Σ_i log value_n[i] with one logarithm for eight factors.
-
-    The caller guarantees 1e-38 < value < 1e38.
-    """
+    """Compute Σ_i log value_n[i] with one logarithm for eight factors."""
     h = m // 8
     total = 0.0
     for i in range(h):
@@ -153,10 +150,7 @@ def _log_product(value_n, m):
 
 @compiled
 def _add_flow(tile_kn, part_k, source_n, m, flow_lk, by_source):
-    """Add a tile to the flows.
-
-    Its sums ``part_k`` are added where it has one source or sources are pooled, else row by row.
-    """
+    """Add a tile to the flows."""
     n_sources = tile_kn.shape[0]
     one_source = True
     if by_source:

@@ -94,11 +94,7 @@ def _solve_cholesky(weight_kk: Floats, right_k: Floats) -> Floats | None:
 
 
 def _solve_sparse(weight_kk: sp.csr_array, right_k: Floats) -> Floats | None:
-    """Solve by Cholesky in a band after reverse Cuthill-McKee ordering.
-
-    Conjugate gradients are used where no order makes the band narrow. Graphs without a narrow band
-    are well connected, and on those conjugate gradients converge fast.
-    """
+    """Solve by Cholesky in a band after reverse Cuthill-McKee ordering."""
     from scipy.linalg import solveh_banded
     from scipy.sparse.csgraph import reverse_cuthill_mckee
 

@@ -23,8 +23,6 @@ _BLOCK = 1 << 17
 class LogLinearSums:
     """Sums over the images.
 
-    Attributes
-    ----------
     value : −Σ_i log q_{i,s_i}.
     gradient : (C, K, 1 + D), of u_ck and, of each stratum's part, of θ_k.
     hessian : (C, K, 1 + D, K, 1 + D) the same for second derivatives; None where not asked for.

@@ -67,10 +67,7 @@ def solve_prepared(prepared: Prepared, options: Options) -> Solved:
 
 
 def with_exact_hessian(solved: Solved) -> Solved:
-    """Replace a Hessian that was estimated from a subsample by the exact one, in one more pass.
-
-    Standard errors and the verdict need it.
-    """
+    """Replace a Hessian that was estimated from a subsample by the exact one, in one more pass."""
     solution = solved.solution
     if solution.hessian_exact or solution.hessian is None or not np.all(np.isfinite(solution.u)):
         return solved
@@ -157,10 +154,7 @@ def _finish(prepared: Prepared, options: Options, outcome: Outcome) -> Solution:
 
 
 def _log_total_nearby(last: ObjectiveValue, u_k: Floats) -> float | None:
-    """Return `log_total_inverse` from sums at a point nearby, or None if there is none.
-
-    Nearby is so close that the square of the distance vanishes.
-    """
+    """Return `log_total_inverse` from sums at a point nearby, or None if there is none."""
     step_k = u_k - last.u_k
     if last.inverse_k is None or np.abs(step_k).max() > 1e-7:
         return None

@@ -76,11 +76,7 @@ def minimize(
     start_k: Floats | None = None,
     seed: int = 0,
 ) -> Outcome:
-    """Minimise D over u.
-
-    Without ``start_k`` it starts from balanced flows (small problems) or from the solution of a
-    subsample (large ones).
-    """
+    """Minimise D over u."""
     if start_k is not None:
         outcome = _iterate(_Search(_readable(rows, start_k), tol), start_k, max_steps)
         if outcome.status is not Status.TOO_WEAK:
@@ -102,10 +98,7 @@ def minimize(
 
 
 def _from_flows(rows: Rows, tol: float, max_steps: int) -> Outcome:
-    """Start from balanced flows, or from those of typical images.
-
-    The latter is for flows at which all curvature is lost in double precision.
-    """
+    """Start from balanced flows, or from those of typical images."""
     for typical in (False, True):
         start_k = balanced_start(rows, typical=typical)
         outcome = _iterate(_Search(_readable(rows, start_k), tol), start_k, max_steps)
@@ -215,10 +208,7 @@ class _Search:
         return result
 
     def direction(self, current: ObjectiveValue) -> Floats | None:
-        """Compute the Newton step.
-
-        With a Hessian that was estimated it is corrected by the curvature seen so far (BFGS).
-        """
+        """Compute the Newton step."""
         if current.cross_kk is not None:
             return newton_step(current)
         right_k = -current.gradient_k
@@ -236,10 +226,7 @@ class _Search:
         return np.asarray(solved - solved.mean())
 
     def error_after(self, current: ObjectiveValue, size: float, local: float) -> float:
-        """Estimate the error after a Newton step of range ``size``.
-
-        It is of second order in the ``local`` differences, plus rounding.
-        """
+        """Estimate the error after a Newton step of range ``size``."""
         if current.cross_kk is None:
             return self._error_at_rate(current, size)
         constant = 0.5
@@ -334,10 +321,7 @@ class _Search:
         self.trace.append(Step(current.value, float(np.abs(current.gradient_k).max()), size, kind))
 
     def outcome(self, u_k: Floats, status: Status, error: float, last: ObjectiveValue) -> Outcome:
-        """Record where the search ended.
-
-        An estimated Hessian is passed on where no exact one was computed.
-        """
+        """Record where the search ended."""
         exact = last.cross_kk is not None
         last = last if exact else replace(last, cross_kk=self.stand_in)
         return Outcome(u_k, status, error, last, exact, self.rows, tuple(self.trace), self.n_passes)
@@ -346,11 +330,7 @@ class _Search:
 def _far_step(
     current: ObjectiveValue, step_k: Floats, local: float, kind: str
 ) -> tuple[Floats, str]:
-    """Choose the step far from the solution.
-
-    The present flows are balanced if the Newton step is too long, or creeps where the objective is
-    flat.
-    """
+    """Choose the step far from the solution."""
     cut = (step_k * min(1.0, _LONG_STEP / local), kind if local <= _LONG_STEP else "cut newton")
     if not current.by_source or sp.issparse(current.flow_lk):
         return cut

@@ -93,10 +93,7 @@ def check_overlap(
 
 
 def _few_rows(prepared: Prepared) -> Prepared | None:
-    """Take a subsample of large ω, if that leaves its sources linked; None otherwise.
-
-    It counts as often as all rows: errors are those of all.
-    """
+    """Take a subsample of large ω, if that leaves its sources linked; None otherwise."""
     rows = prepared.rows
     if rows.n_stored * rows.n_sources <= _MOST_ENTRIES:
         return None

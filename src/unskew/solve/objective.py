@@ -54,8 +54,6 @@ _SQUARE_ROWS = 1 << 17
 class ObjectiveValue:
     """D and its derivatives at u.
 
-    Attributes
-    ----------
     u_k : where.
     size_k : n_k.
     value : D(u).
@@ -91,10 +89,7 @@ class ObjectiveValue:
 
     @property
     def imbalance_kk(self) -> Any:
-        """Antisymmetric (K, K) matrix F_lk − F_kl; None if flows were pooled.
-
-        Its row sums are −n · gradient.
-        """
+        """Antisymmetric (K, K) matrix F_lk − F_kl; None if flows were pooled."""
         if not self.by_source:
             return None
         if sp.issparse(self.flow_lk):
@@ -111,10 +106,7 @@ class ObjectiveValue:
         return np.asarray((self.flow_lk[0] - self.size_k) / self.n)
 
     def local_size(self, step_k: Floats) -> float:
-        """Return the largest difference of ``step_k`` between two sources that share images.
-
-        It tells how far memberships will move.
-        """
+        """Return the largest difference of ``step_k`` between two sources that share images."""
         if self.cross_kk is None or isinstance(self.cross_kk, CrossProducts):
             return float(np.ptp(step_k))
         if sp.issparse(self.cross_kk):
@@ -386,10 +378,7 @@ class _Sums:
     def _sparse_products(
         self, block: Block, a_k: Floats, start: int, stop: int
     ) -> tuple[Any, Any, Any]:
-        """Compute flows and cross products of thousands of sources as sparse matrix products.
-
-        Memberships of the range are CSR.
-        """
+        """Compute flows and cross products of thousands of sources as sparse matrix products."""
         omega = block.omega[start:stop]
         sum_n = omega @ a_k
         count_n = block.count_n[start:stop] if block.count_n.size else np.ones(stop - start)

@@ -54,8 +54,6 @@ class Block:
 class Rows:
     """ω with the source and the count of every row.
 
-    Attributes
-    ----------
     reader : yields the stored row blocks.
     source_n : (rows,) codes 0…K−1.
     count_n : (rows,) how often each row counts, or empty for once each.
@@ -187,10 +185,7 @@ class Rows:
             return np.exp(shifted - top), top
 
     def rescaled(self, reference_k: Floats) -> Rows:
-        """Scale the rows around ``reference_k``.
-
-        They are stored once if they are in memory, and scaled while reading otherwise.
-        """
+        """Scale the rows around ``reference_k``."""
         origin = self.origin or self
         rows = replace(origin, reference_k=np.array(reference_k, dtype=np.float64))
         if not origin.reader.in_memory:
@@ -233,10 +228,7 @@ class Rows:
         return link_counts(self)
 
     def row_sums(self, u_k: Floats) -> tuple[Floats, Floats | None]:
-        """Compute (stored rows,) Σ_k e^{u_k} ω_ik as (s_i, m_i): the row sum is s_i e^{m_i}.
-
-        m is None where rows are not scaled.
-        """
+        """Compute (stored rows,) Σ_k e^{u_k} ω_ik as (s_i, m_i): the row sum is s_i e^{m_i}."""
         a_k, constant = self.scaled_coefficients(u_k)
         sum_n = np.empty(self.n_stored)
         scales = []

@@ -196,10 +196,7 @@ def _bottleneck(mass_kk: Any) -> float:
 def _weakest_link(
     link_kl: Any, names: Sequence[str]
 ) -> tuple[tuple[str, str] | None, float | None]:
-    """Find the link k→l at which the directed graph would first come apart, and its image count.
-
-    The width is 0 if it is apart already.
-    """
+    """Find the link k→l at which the directed graph would first come apart, and its image count."""
     if len(names) == 1:
         return None, None
     if sp.issparse(link_kl):
@@ -266,10 +263,7 @@ def _weakest_sparse_link(
 
 
 def _second_smallest(matrix_kk: Any, null_k: Floats | None = None) -> float:
-    """Compute the second smallest eigenvalue of a positive semi-definite matrix.
-
-    The null vector is known: all ones unless given.
-    """
+    """Compute the second smallest eigenvalue of a positive semi-definite matrix."""
     n_sources = matrix_kk.shape[0]
     if sp.issparse(matrix_kk) and n_sources > 500:
         from scipy.sparse.linalg import lobpcg
@@ -298,10 +292,7 @@ def _second_smallest(matrix_kk: Any, null_k: Floats | None = None) -> float:
 
 
 def _link_across(hessian_kk: Any, error_k: Floats, names: Sequence[str]) -> tuple[str, str]:
-    """Find the strongest pair across the cut that an error of the normalizers makes.
-
-    The cut is at the widest gap between the errors: within a side they are alike.
-    """
+    """Find the strongest pair across the cut that an error of the normalizers makes."""
     order = np.argsort(error_k, kind="stable")
     at = int(np.argmax(np.diff(error_k[order]))) + 1
     left, right = np.sort(order[:at]), np.sort(order[at:])

@@ -160,10 +160,7 @@ def _number_keys(
 
 
 def choose_stratified(source_n: Codes, stride_k: Floats, next_k: Floats, chosen: Ints) -> int:
-    """Choose a systematic sample of rows; returns how many.
-
-    It is every ``stride_k[l]``-th row of source l from its ``next_k[l]``-th on.
-    """
+    """Choose a systematic sample of rows; returns how many."""
     # Of 16 bits, so that it is sorted by radix; most pools have few sources.
     narrow = source_n.astype(np.uint16) if stride_k.size <= 1 << 16 else source_n
     order = np.argsort(narrow, kind="stable")

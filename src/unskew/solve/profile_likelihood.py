@@ -143,8 +143,6 @@ class LinearDerivative:
 class OmegaOfCells:
     """(R, K) log ω that is the same for all rows of a stratum, computed where it is read.
 
-    Attributes
-    ----------
     table : (C, K) log ω of every stratum.
     cell : (R,) stratum of every row.
     """
@@ -168,8 +166,6 @@ class OmegaOfCells:
 class Profile:
     """The likelihood at its maximum.
 
-    Attributes
-    ----------
     log_omega : (R, K) log ω_k(z_r; θ̂).
     u : (C, K) the maximising u of every stratum; −inf for sources without images there.
     source : (R,)
@@ -380,10 +376,7 @@ class Information:
 def solve_one_stratum(
     log_omega_rk: Floats, source_r: Ints, names: Sequence[str], design_r: Floats | None = None
 ) -> tuple[Floats, Solved | None]:
-    """Return (1, K) u as `solve_strata` of one stratum, and the solve behind it.
-
-    The latter is None where there was nothing to solve. ``design_r``: how often each row counts.
-    """
+    """Return (1, K) u as `solve_strata` of one stratum, and the solve behind it."""
     count_k = np.bincount(source_r, minlength=log_omega_rk.shape[1])
     is_one = all(
         (log_omega_rk[rows] == log_omega_rk[rows, :1]).all()
@@ -406,10 +399,7 @@ def solve_strata(
     names: Sequence[str],
     design_r: Floats | None = None,
 ) -> Floats:
-    """Solve every stratum by itself: (C, K) u, −inf for sources without images in it.
-
-    An `OverlapError` is raised by the solver where the sources of a stratum lack a link.
-    """
+    """Solve every stratum by itself: (C, K) u, −inf for sources without images in it."""
     n_sources = log_omega_rk.shape[1]
     # A constant that is spread over all rows and sources need not be read entry by entry.
     if not (log_omega_rk if any(log_omega_rk.strides) else log_omega_rk[:1, :1]).any():

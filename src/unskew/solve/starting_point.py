@@ -157,10 +157,7 @@ def _balance(flows: _Flows) -> Floats:
 
 
 def _log_flows(rows: Rows, typical: bool) -> _Flows:
-    """Compute log Σ_{i in source l} c_i ω_ik/ω_il for every pair k ≠ l that has such an image.
-
-    ``typical``: medians in place of sums.
-    """
+    """Compute log Σ_{i in source l} c_i ω_ik/ω_il for every pair k ≠ l that has such an image."""
     n_sources = rows.n_sources
     cells, ratios, counts = [], [], []
     for block in rows.blocks():

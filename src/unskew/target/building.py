@@ -66,10 +66,7 @@ def margins_target(
 
 
 def _refuse_joint(name: Any, margin: Any) -> None:
-    """Refuse the joint distribution of several attributes, which margins cannot hold.
-
-    They are named by a tuple, or by a text such as "age*sex" whose levels are written alike.
-    """
+    """Refuse the joint distribution of several attributes, which margins cannot hold."""
     names: list[str] = []
     if isinstance(name, tuple):
         names = [str(part) for part in name]
@@ -134,12 +131,6 @@ def _with_set(target: Target, within: Any) -> Target:
 
 
 def sample_target(sample: Pool | str, holdout: float) -> Target:
-    if not isinstance(sample, Pool | str):
-        raise wrong_option(
-            "a sample of the target is a Pool, or the path of one",
-            hint=" Pool.from_frame makes one.",
-            sample=type(sample).__name__,
-        )
     return Target(kind="sample", reference=sample, holdout=_read_holdout(holdout))
 
 

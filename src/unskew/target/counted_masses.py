@@ -18,8 +18,6 @@ from unskew.target.mass_covariance import share_jacobian
 class RakedFromCounts:
     """Masses q raked from a table of the pool's counts.
 
-    Attributes
-    ----------
     mass_c : (C,) q, the raked masses of the cells within the target's scope.
     indicator_cj : (C, J) the levels of every cell.
     size_c : (C,) the pooled counts; the table itself where ``common`` is None.
@@ -49,8 +47,6 @@ class CountedMasses:
     p_c = q_c N_in/N. Sources keep their sizes when they are drawn again, so the population is that
     of the sources together, each with its own number of images.
 
-    Attributes
-    ----------
     mass_c : (C,) p.
     in_scope_c : (C,) whether a stratum is within the target's scope.
     size_c : (C,) N_c.

@@ -140,8 +140,6 @@ VALUE_COLUMNS = ("count", "mass", "probability", "share", "stderr")
 class Distribution:
     """Masses over the levels of one attribute (a margin) or of several (a joint table).
 
-    Attributes
-    ----------
     by : the attributes.
     cells : the levels, one tuple of ``len(by)`` texts for each mass.
     mass : not negative, sums to 1.

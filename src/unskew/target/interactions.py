@@ -42,8 +42,6 @@ LARGE_SHIFT = 0.05
 class CommonInteractions:
     """The table of the common interactions, and how it depends on the counts.
 
-    Attributes
-    ----------
     count_kc : (K, C) n, images (or groups) by source and cell; every cell has some.
     indicator_cj : (C, J) Z, the levels of every cell.
     fitted_kc : (K, C) μ; 0 where a source lacks a level of the cell.
@@ -95,8 +93,6 @@ def fit_common_interactions(
 ) -> CommonInteractions:
     """Fit the log-linear model whose interactions are common to all sources.
 
-    Parameters
-    ----------
     count_kc : (K, C) counts by source and cell; every cell has some.
     codes : for each attribute, (C,) the level of every cell.
     effect_k : (K,) design effect of each source, by which groups that are alike count less; default
@@ -210,8 +206,6 @@ def _projection(fitted_c: Floats, indicator_cj: Floats) -> Floats:
 class _Margins:
     """The main effects of all sources at fitted counts μ, and the information S that they leave.
 
-    Attributes
-    ----------
     indicator_cj : (C, J) Z.
     weighted_kcj : (K, C, J) diag(μ_k) Z.
     inverse_kjj : (K, J, J) (Zᵀ diag(μ_k) Z)⁺.
@@ -298,8 +292,6 @@ def _log_interactions(fitted_kc: Floats, indicator_cj: Floats) -> Floats:
 class Disagreement:
     """How far the interactions of one source alone are from the common ones.
 
-    Attributes
-    ----------
     source : index of the source that is farthest.
     shift : share of the target that its own interactions would move between cells (total
         variation), sampling noise taken off; 0 where noise explains all of it.

@@ -49,8 +49,6 @@ class LabelledScores:
 class ShareErrors:
     """The error of estimated shares.
 
-    Attributes
-    ----------
     covariance : (C, C) of the shares; rows sum to 0.
     of_images : (C, C) the part of the target's images; the rest is that of the calibration.
     target_gc : (G, C) what each unit of the target adds to the error of the shares.
@@ -267,8 +265,6 @@ def _derivative(
 class BlackBoxCheck:
     """Black-box shift estimation (Lipton, Wang & Smola 2018) beside maximum likelihood.
 
-    Attributes
-    ----------
     share : (C,) q̃, from the mean scores: mean over the target = Σ_c q̃_c mean over class c.
     p_value : chance of so large a difference if the images of each class look alike in target and
         validation, and the calibration is right.
@@ -327,10 +323,7 @@ def check_black_box(
 
 
 def _freedom(target_gf: Floats, pull_vf: Floats, validation: LabelledScores) -> float:
-    """Return Satterthwaite's degrees of freedom of the covariance.
-
-    It is a sum over the target's images and those of each class.
-    """
+    """Return Satterthwaite's degrees of freedom of the covariance."""
     label_v, weight_v = validation.label, validation.weight
     part_c = np.bincount(label_v, weights=np.square(pull_vf).sum(axis=1))
     n_c = np.square(np.bincount(label_v, weights=weight_v)) / np.bincount(

@@ -21,8 +21,6 @@ _ROUNDING = 1e-2
 class MassError:
     """The error of masses that one survey gave.
 
-    Attributes
-    ----------
     covariance_cc : (C, C), rows summing to 0.
     freedom : degrees of freedom behind it.
     """
@@ -247,8 +245,7 @@ def inverse_margins(fitted_c: Floats, indicator_cj: Floats) -> Floats:
     """(…, J, J) (Zᵀ diag(μ) Z)⁺, of one source or of all."""
     weighted_cj = fitted_c[..., None] * indicator_cj
     return np.asarray(
-        np.linalg.pinv(indicator_cj.T @ weighted_cj, hermitian=True, rcond=1e-12),
-        dtype=np.float64,
+        np.linalg.pinv(indicator_cj.T @ weighted_cj, hermitian=True, rcond=1e-12), dtype=np.float64
     )
 
 

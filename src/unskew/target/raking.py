@@ -21,8 +21,6 @@ _FAINTEST = 1e-200
 class MarginOfCells:
     """The known distribution of one attribute over the cells of a table, or over images.
 
-    Attributes
-    ----------
     name : the attribute.
     levels : its L levels.
     mass_l : (L,) their masses.
@@ -68,9 +66,7 @@ def rake_table(weight_c: Floats, margins: Sequence[MarginOfCells]) -> Floats:
     keep_c = find_possible(weight_c, margins)
     kept = [
         replace(
-            margin,
-            mass_l=margin.mass_l / math.fsum(margin.mass_l),
-            code_c=margin.code_c[keep_c],
+            margin, mass_l=margin.mass_l / math.fsum(margin.mass_l), code_c=margin.code_c[keep_c]
         )
         for margin in margins
     ]
@@ -125,8 +121,6 @@ def sweep_margins(weight_c: Floats, codes: Sequence[Ints], masses: Sequence[Floa
     Raking multiplies by functions of the levels, so it stays within the family p ∝ w exp(ν·x) and
     changes no solution.
 
-    Parameters
-    ----------
     weight_c : (C,) positive, sums to 1.
     codes : for each margin, (C,) the level of every cell.
     masses : for each margin, (L,) the masses of its levels.

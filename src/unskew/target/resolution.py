@@ -39,8 +39,6 @@ class _Attribute:
 class PoolCells:
     """The cells of a pool, as the target distinguishes them.
 
-    Attributes
-    ----------
     cells : the C combinations of levels that occur, in scope or kept at their pool share.
     in_scope_c : (C,) False for cells that are kept at their pool share.
     code_n : (n,) the cell of every row, -1 for dropped rows.
@@ -98,10 +96,7 @@ def find_pool_cells(
     unit_n: Floats | None = None,
     image_n: Floats | None = None,
 ) -> PoolCells:
-    """Find the cell of every row, drop what the target drops, and count the units.
-
-    ``unit_n`` and ``image_n``: of a table of counts, the units and images that each row is.
-    """
+    """Find the cell of every row, drop what the target drops, and count the units."""
     frame = pool.frame if isinstance(pool, Pool) else pool
     attributes = [_read_attribute(target, frame, name) for name in target.by]
     drop_n, dropped = _dropped_rows(attributes, len(frame), image_n)

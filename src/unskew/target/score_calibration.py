@@ -36,8 +36,6 @@ _IMAGES_PER_PARAMETER = 20
 class ScoreCalibration:
     """A fitted calibration.
 
-    Attributes
-    ----------
     family : "temperature" (one slope), "vector" (one for each class) or "matrix" (C − 1 for each).
     centre : (C,) and ``scale``: x = (log s − centre)/scale.
     theta : (P,) the parameters of ``design``.
@@ -93,11 +91,7 @@ def fit_calibration(
 def _fit(
     log_score_vc: Floats, label_v: Ints, weight_v: Floats, unit_v: Ints, family: str
 ) -> ScoreCalibration:
-    """Maximise Σ_j w_j log p(y_j | s_j)/Σ w − ridge |a|²/2 by Newton's method.
-
-    The logarithms are centred by column and scaled by their common spread first, so that an affine
-    change of them changes nothing.
-    """
+    """Maximise Σ_j w_j log p(y_j | s_j)/Σ w − ridge |a|²/2 by Newton's method."""
     n, n_classes = log_score_vc.shape
     share_v = weight_v / weight_v.sum()
     centre_c = share_v @ log_score_vc
@@ -151,10 +145,7 @@ def _fit(
 def _influence(
     curvature_pp: Floats, score_vp: Floats, label_v: Ints, weight_v: Floats, unit_v: Ints
 ) -> Floats:
-    """(G, P) I⁻¹ Σ_{j in g} w_j (score_j − mean of its class) √(n_c/(n_c − 1))/Σ w.
-
-    Labels are taken as given: the share of each class does not vary, its images do.
-    """
+    """(G, P) I⁻¹ Σ_{j in g} w_j (score_j − mean of its class) √(n_c/(n_c − 1))/Σ w."""
     pull_vp = within_classes(score_vp, label_v, weight_v) / weight_v.sum()
     total_gp = sum_by_unit(pull_vp, unit_v)
     return np.asarray(np.linalg.lstsq(curvature_pp, total_gp.T, rcond=1e-14)[0].T)

@@ -78,10 +78,7 @@ def _reference(target: Target) -> list[str]:
 
 
 def labels_lacking(frame: pd.DataFrame, is_reference: Bools | None, which: str) -> str:
-    """Say that the reference has no labels, or how many of its images have none; "" otherwise.
-
-    ``is_reference`` marks its rows of the table; None: all.
-    """
+    """Say that the reference has no labels, or how many of its images have none; "" otherwise."""
     if "label" not in frame.columns:
         return f"{which} has no labels"
     lacks_n = frame["label"].isna().to_numpy()

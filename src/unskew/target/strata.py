@@ -135,8 +135,6 @@ def target_images(target: Target, pool: Pool) -> pd.DataFrame:
 class CellMasses:
     """The masses of the target's own cells.
 
-    Attributes
-    ----------
     cells : the C combinations of levels that have images.
     mass_c : (C,) their masses, sum 1.
     errors : the error of the masses from each survey; none where they are exact.
@@ -218,10 +216,7 @@ def _without_empty(
 
 
 def allow_uncovered(target: Target, empty: dict[str, float], left: float) -> None:
-    """Refuse {cell without images: its mass}, unless the target may be restricted to the rest.
-
-    ``left`` is the mass of the rest.
-    """
+    """Refuse {cell without images: its mass}, unless the target may be restricted to the rest."""
     levels = sorted(empty, key=lambda cell: -empty[cell])
     shown = first_few([f"{cell} ({empty[cell]:.4g})" for cell in levels])
     if left <= 0:
@@ -335,11 +330,7 @@ def _raked_errors(
     known: list[MarginOfCells],
     margins: list[CellMasses],
 ) -> tuple[MassError, ...]:
-    """Carry the error of every margin over to the cells.
-
-    At margins that are `smoothed` as their errors are, so that cells of a level which a survey
-    missed are uncertain, too.
-    """
+    """Carry the error of every margin over to the cells."""
     if not any(margin.errors for margin in margins):
         return ()
     shifted = [

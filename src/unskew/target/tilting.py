@@ -34,8 +34,6 @@ _FARTHEST = 600.0
 class TiltSolution:
     """p ∝ w exp(ν·z) with E_p z = 0.
 
-    Attributes
-    ----------
     probability : (C,) p, sums to 1; exactly 0 on cells that every solution leaves empty.
     n_steps : Newton steps.
     """
@@ -48,8 +46,6 @@ class TiltSolution:
 class Gap:
     """No distribution on the cells has E_p z = 0; how near one can get.
 
-    Attributes
-    ----------
     nearest : (J,) E_p z for the p with the smallest Σ_j |E_p z_j|.
     """
 
@@ -61,8 +57,6 @@ def tilt_to_zero(weight_c: Floats, z_cj: Floats) -> TiltSolution | Gap | None:
 
     Returns a `Gap` if there is none, and None if double precision cannot tell.
 
-    Parameters
-    ----------
     weight_c : (C,) w, positive, sums to 1.
     z_cj : (C, J), columns of comparable scale (about 1); redundant columns are allowed.
     """

@@ -188,11 +188,7 @@ def _nothing(
 
 
 def _unit_of_spread(weights: WeightedRows, value_n: Floats) -> tuple[str, float, bool]:
-    """Return the scale of comparison, its unit, and whether all values are 0 or 1.
-
-    Values within [0, 1] are compared on the logit scale, whose unit is 1, or less if they vary
-    less than those of a share do: sd/(2 μ (1 − μ)). The unit of others is half their sd.
-    """
+    """Return the scale of comparison, its unit, and whether all values are 0 or 1."""
     weight_n = weights.weight
     mean = float(weight_n @ value_n)
     largest = float(np.abs(value_n - mean).max())
@@ -233,10 +229,7 @@ def judge_contrasts(
     tests = (plain, linked)
     if null_jj is not None:
         slope = 1.0 / (estimate.value * (1.0 - estimate.value))
-        tests = (
-            replace(plain, covariance=null_jj),
-            replace(linked, covariance=slope**2 * null_jj),
-        )
+        tests = (replace(plain, covariance=null_jj), replace(linked, covariance=slope**2 * null_jj))
     within_sd, p_within = math.nan, 1.0
     if contrasts.within is not None:
         within_sd = contrasts.within.sd
@@ -284,9 +277,7 @@ def _on_scale(plain: SourceSpread, kind: str, effective_j: Floats) -> SourceSpre
     share_j = (np.clip(plain.y, 0.0, 1.0) * effective_j + 0.5) / (effective_j + 1.0)
     slope_j = 1.0 / (share_j * (1.0 - share_j))
     return SourceSpread(
-        scipy.special.logit(share_j),
-        slope_j[:, None] * plain.covariance * slope_j,
-        plain.freedom,
+        scipy.special.logit(share_j), slope_j[:, None] * plain.covariance * slope_j, plain.freedom
     )
 
 

@@ -185,10 +185,7 @@ def _bootstrap_solve(
 
 
 def _with_design(count_n: Floats, weights: Weights) -> Floats:
-    """Return how often the drawn images count by their design weights.
-
-    A source has as many as were drawn of it.
-    """
+    """Return how often the drawn images count by their design weights."""
     assert weights.design_weight is not None
     n_sources = len(weights.names)
     counted_n = count_n * weights.design_weight
@@ -228,10 +225,7 @@ def bootstrap_fit(
 
 
 def draw_fits(estimation: Estimation, replicates: int, seed: int) -> list[Replicate | str]:
-    """Fit the model again on drawn rows, many times; a fit without a solution is the reason why.
-
-    The last draws are kept, so that means of several values share their fits.
-    """
+    """Fit the model again on drawn rows, many times; a fit without a solution is the reason why."""
     kept = estimation.replicates
     if (replicates, seed) not in kept:
         kept.clear()
@@ -283,10 +277,7 @@ def _estimates(drawn: Rows, u_k: Floats, counted_value_n: Floats | None) -> tupl
 
 
 def _always_connected(link_kk: Any, size_l: Floats) -> bool:
-    """Say whether the sources are connected by edges k→l that hold for every image of source l.
-
-    No replicate with images of all sources loses such an edge.
-    """
+    """Say whether the sources are connected by edges k→l that hold for every image of source l."""
     link = scipy.sparse.coo_array(link_kk)
     certain = link.data >= size_l[link.col]
     return is_strongly_connected(
@@ -297,9 +288,6 @@ def _always_connected(link_kk: Any, size_l: Floats) -> bool:
 
 
 def _still_connected(link_kk: Any, original_kk: Any) -> bool:
-    """Say whether the graph of a replicate is strongly connected.
-
-    Its edges are among the original ones, so that it is if none is lost.
-    """
+    """Say whether the graph of a replicate is strongly connected."""
     positive = link_kk > 0
     return positive.sum() == (original_kk > 0).sum() or is_strongly_connected(positive)

@@ -184,15 +184,9 @@ def read_weight(weights: Weights | npt.ArrayLike, name: str = "weights") -> Floa
 
 
 def _collapse(
-    weight_n: Floats,
-    keep_n: Bools,
-    margins: Sequence[MarginOfCells],
-    means: Sequence[MeanOfCells],
+    weight_n: Floats, keep_n: Bools, margins: Sequence[MarginOfCells], means: Sequence[MeanOfCells]
 ) -> tuple[Floats, Ints, Ints]:
-    """Merge kept images that agree in all levels and values.
-
-    Returns cell weights (sum 1), the cell of each kept image, and one image per cell.
-    """
+    """Merge kept images that agree in all levels and values."""
     cell = np.zeros(int(keep_n.sum()), dtype=np.int64)
     first = np.zeros(1, dtype=np.int64)
     for column_n in [margin.code_c for margin in margins] + [mean.value_c for mean in means]:

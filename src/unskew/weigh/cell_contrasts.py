@@ -131,10 +131,7 @@ def _within_cells(
 def _pair_variances(
     rows: SourceRows, pair_n: Ints, part_n: Floats, moved_n: Floats, size: int
 ) -> tuple[Ints, Floats, scipy.sparse.csr_array | None]:
-    """Return the units and the variance of the mean of each (cell, source).
-
-    Where units are groups, also (units, pairs) what each unit moves the mean of each pair by.
-    """
+    """Return the units and the variance of the mean of each (cell, source)."""
     unit_n = np.arange(pair_n.size) if rows.unit is None else rows.unit
     if rows.unit is None:
         unit_e, pair_e, part_e, moved_e = unit_n, pair_n, part_n, moved_n

@@ -12,12 +12,7 @@ from unskew.records import Floats, Ints
 from unskew.weigh.cell_contrasts import contrast_cells
 from unskew.weigh.curvature import read_hessian, read_memberships, solve_hessian
 from unskew.weigh.sampling_units import WeightedRows, find_units
-from unskew.weigh.source_contrasts import (
-    Contrasts,
-    Correction,
-    SourceRows,
-    contrast_memberships,
-)
+from unskew.weigh.source_contrasts import Contrasts, Correction, SourceRows, contrast_memberships
 
 if TYPE_CHECKING:
     from unskew.debiasing.estimation import Estimation
@@ -143,10 +138,7 @@ def _weighted(
 
 
 def _enough(rows: SourceRows) -> Ints | None:
-    """Choose images that tell the covariance well enough, evenly from every source.
-
-    None where all of them are needed.
-    """
+    """Choose images that tell the covariance well enough, evenly from every source."""
     n = rows.source.size
     size_k = np.bincount(rows.source, minlength=rows.n_sources)
     share = max(_ENOUGH / n, _ENOUGH_OF_SOURCE / int(size_k[size_k > 0].min()))
@@ -173,9 +165,7 @@ def _with_covariance(contrasts: Contrasts, part: Contrasts, share: float) -> Con
     if not np.array_equal(contrasts.compared, part.compared):
         return part
     return replace(
-        contrasts,
-        covariance=share * part.covariance,
-        mean_variance=share * part.mean_variance,
+        contrasts, covariance=share * part.covariance, mean_variance=share * part.mean_variance
     )
 
 

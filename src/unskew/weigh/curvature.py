@@ -25,10 +25,7 @@ _MOST_ELIMINATED = 64
 
 
 def read_memberships(weights: Weights, max_rows: int | None = None) -> Iterator[tuple[slice, Any]]:
-    """Yield the memberships at the solution, as (rows, (b, K) block) in the order of the images.
-
-    Blocks have at most ``max_rows`` rows.
-    """
+    """Yield the memberships at the solution, as (rows, (b, K) block) in the order of the images."""
     check_solved(weights)
     for rows, q_bk in weights.rows.memberships(weights.solution.u):
         step = max_rows or max(rows.stop - rows.start, 1)
@@ -121,10 +118,7 @@ def _eliminate(hessian_kk: Floats, right_kj: Floats) -> Floats:
 
 
 def _factorise(grounded: Any, smallest: float) -> Callable[[Floats], Floats]:
-    """Return a solver for the positive definite ``grounded``.
-
-    A pivot below ``smallest`` is rounding, and an error.
-    """
+    """Return a solver for the positive definite ``grounded``."""
     if scipy.sparse.issparse(grounded):
         # Symmetric mode keeps to the fill-reducing order: a positive definite matrix needs no
         # pivoting.

@@ -35,11 +35,7 @@ import scipy
 from unskew.errors import ConfigError
 from unskew.records import Estimate, Floats, Ints, RobustEstimate, Target
 from unskew.weigh.margin_regression import mean_by_margins, regress_on_margins
-from unskew.weigh.sampling_units import (
-    check_order,
-    check_values,
-    find_units,
-)
+from unskew.weigh.sampling_units import check_order, check_values, find_units
 from unskew.weigh.target_predictions import (
     TargetMean,
     freedom_of,

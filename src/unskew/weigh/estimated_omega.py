@@ -42,8 +42,6 @@ from unskew.weigh.stratified_spread import hidden_variance, stratified_variance
 class EstimatedRows:
     """The rows behind estimated weights, those of the target's sample included.
 
-    Attributes
-    ----------
     names : the sources, the sample among them.
     source : (R,)
     weight : (R,) π; 0 for rows that are not kept in training.
@@ -165,10 +163,7 @@ def beside_unpenalised(estimate: Estimate, plain: Estimate) -> Estimate:
 
 
 def _shows_no_spread(rows: EstimatedRows, units: Units, value_r: Floats) -> bool:
-    """Say whether every stratum holds a single unit, while the values differ.
-
-    Then the data do not show how much units of a stratum differ.
-    """
+    """Say whether every stratum holds a single unit, while the values differ."""
     if not rows.is_post_stratified or np.ptp(value_r[rows.weight > 0]) == 0.0:
         return False
     weighed = rows.weight > 0
@@ -197,10 +192,7 @@ def mass_variances(
 def stratum_deviations(
     rows: EstimatedRows, value_r: Floats, empty_mean_c: Floats | None = None
 ) -> Floats:
-    """Return (C,) m_c − μ̂; masses sum to 1, so that the offset changes no variance.
-
-    ``empty_mean_c`` is the mean of strata without weight; None: that of all.
-    """
+    """Return (C,) m_c − μ̂; masses sum to 1, so that the offset changes no variance."""
     mean_c, mean = cell_means(rows, value_r), float(rows.weight @ value_r)
     mass_c = add_by_code(rows.profile.cell, rows.weight, mean_c.size)
     return np.where(mass_c > 0, mean_c, mean if empty_mean_c is None else empty_mean_c) - mean
@@ -239,10 +231,7 @@ def influence_of_estimate(rows: EstimatedRows, pull_r: Floats) -> tuple[Floats, 
 def spread_of_estimate(
     rows: EstimatedRows, units: Units, deviation_r: Floats
 ) -> tuple[Floats, float]:
-    """Return (m,) what each unit adds to μ̂, centred, and the variance that counts.
-
-    The squares of the former add up to the variance of μ̂.
-    """
+    """Return (m,) what each unit adds to μ̂, centred, and the variance that counts."""
     pull_r = rows.weight * deviation_r
     influence_r, curved = influence_of_estimate(rows, pull_r)
     spread_m = centre_within_sources(rows, units, influence_r.size * influence_r)

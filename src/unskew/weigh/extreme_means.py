@@ -142,17 +142,7 @@ def order_values(
         share_a[at_cj] = np.cumsum(share_a[at_cj], axis=1)
         gain_a[at_cj] = np.cumsum(gain_a[at_cj], axis=1)
     return OrderedValues(
-        weight_n,
-        value_n,
-        atom_n,
-        cell_a,
-        start_c,
-        mass_c,
-        mean_c,
-        value_a,
-        part_a,
-        share_a,
-        gain_a,
+        weight_n, value_n, atom_n, cell_a, start_c, mass_c, mean_c, value_a, part_a, share_a, gain_a
     )
 
 

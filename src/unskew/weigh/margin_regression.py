@@ -162,10 +162,7 @@ def _design(weights: Weights, estimation: Estimation, target: Target) -> _Design
         )
         freedom = freedom if error is None else min(freedom, error.freedom)
     return _Design(
-        np.column_stack(columns),
-        np.concatenate(shares),
-        scipy.linalg.block_diag(*roots),
-        freedom,
+        np.column_stack(columns), np.concatenate(shares), scipy.linalg.block_diag(*roots), freedom
     )
 
 

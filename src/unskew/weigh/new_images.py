@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unskew.errors import CoverageError, DataError
+from unskew.errors import CoverageError
 from unskew.records import Floats, Pool, Weights
 from unskew.records.arrays import log_sums
 
@@ -22,13 +22,6 @@ def weigh_new_images(weights: Weights, table: Pool | pd.DataFrame) -> Floats:
     """
     estimation = weights.estimation
     assert estimation is not None
-    if not isinstance(table, Pool) and not hasattr(table, "columns"):
-        raise DataError(
-            "weights.weigh takes a Pool or a DataFrame with the columns of the bias model; "
-            f"got {type(table).__name__}.",
-            option="table",
-            value=type(table).__name__,
-        )
     fitted = estimation.fitted
     total_m = log_sums(fitted.log_omega(table) + estimation.u_k[: len(fitted.names)])
     unit_m = np.ones(total_m.size)
@@ -48,7 +41,5 @@ def weigh_new_images(weights: Weights, table: Pool | pd.DataFrame) -> Floats:
         )
     with np.errstate(over="ignore", invalid="ignore"):
         return np.where(
-            unit_m > 0,
-            weights.weight.size * unit_m * np.exp(-total_m - estimation.log_total),
-            0.0,
+            unit_m > 0, weights.weight.size * unit_m * np.exp(-total_m - estimation.log_total), 0.0
         )

@@ -30,8 +30,6 @@ _FARTHEST = 300.0
 class SourceSpread:
     """The estimates of K ≥ 2 sources and their joint sampling error.
 
-    Attributes
-    ----------
     y : (K,) the estimates.
     covariance : (K, K) S.
     freedom : (K,) degrees of freedom behind the variance of each estimate.

@@ -43,8 +43,6 @@ class MeanNoise:
 
     p_i is equal for all images that have a weight.
 
-    Attributes
-    ----------
     weighted, pooled : (J,) their variances.
     shared : (J,) their covariances.
     weighted_jj, difference_jj : (J, J) covariance of the weighted means, and of the weighted less
@@ -104,10 +102,7 @@ def _noise_of_fit(estimation: Estimation, value_nj: Floats) -> MeanNoise:
 
 
 def equal_weights(weights: WeightedRows) -> Floats:
-    """Return (n,) p_i: one weight for all images that have any, 0 for the others.
-
-    With design weights it is in proportion to these.
-    """
+    """Return (n,) p_i: one weight for all images that have any, 0 for the others."""
     count_n = np.where(weights.weight > 0, counts_of(weights), 0.0)
     return np.asarray(count_n / count_n.sum())
 
@@ -140,10 +135,7 @@ def estimated_noise(rows: EstimatedRows, value_rj: Floats) -> MeanNoise:
 
 
 def _enough(rows: EstimatedRows) -> tuple[Ints, float]:
-    """Choose rows that show the variances well enough; also their share.
-
-    It is all rows with groups or strata, or a source with few images.
-    """
+    """Choose rows that show the variances well enough; also their share."""
     n, every = rows.source.size, np.arange(rows.source.size)
     if n <= 2 * _ENOUGH or rows.unit is not None or rows.profile.u.shape[0] > 1:
         return every, 1.0
@@ -227,10 +219,7 @@ def _mass_covariance_of_means(rows: EstimatedRows, value_rj: Floats) -> Floats:
 def _stack(
     by_value: list[_Noise], masses_jj: Floats | float = 0.0, share: float = 1.0
 ) -> MeanNoise:
-    """Join the values: correlations from the units and the masses, variances as they are.
-
-    The latter may be larger than the units show.
-    """
+    """Join the values: correlations from the units and the masses, variances as they are."""
     if not by_value:
         return _unknown(0)
     plain = _stack_spread(

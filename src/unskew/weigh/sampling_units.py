@@ -50,8 +50,6 @@ class Units:
     a source; sources that share a unit form one stratum together, since their units cannot be
     drawn apart.
 
-    Attributes
-    ----------
     unit_n : (n,) unit of each image.
     stratum_m : (m,) stratum of each unit.
     size_s : (S,) number of units in each stratum.
@@ -203,11 +201,7 @@ def _centre_groups(
 
 
 def centre_within_sources(weights: WeightedRows, units: Units, influence_n: Floats) -> Floats:
-    """Compute (m,) the spread of the unit sums of one influence function.
-
-    It is given by image, times its design weight, and centred in every source: `centre_units` with
-    expectation 0.
-    """
+    """Compute (m,) the spread of the unit sums of one influence function."""
     n_sources = len(weights.names)
     total_m = influence_n
     if not units.are_images:
@@ -244,10 +238,7 @@ def student_estimate(mean: float, stderr: float, freedom: float, level: float) -
 
 
 def check_order(values: Any, weights: Weights, name: str = "values") -> None:
-    """Refuse a pandas Series whose index holds the ids in another order.
-
-    Values are taken by position, so they would go to the wrong images.
-    """
+    """Refuse a pandas Series whose index holds the ids in another order."""
     index: Any = getattr(values, "index", None)
     if not hasattr(index, "equals") or len(index) != weights.weight.size:
         return

@@ -34,8 +34,6 @@ _SURE = 3.0
 class ShrunkMean:
     """One target mean, before and after.
 
-    Attributes
-    ----------
     pool : the mean with every image counted alike.
     before, after : the mean with the weights as they were, and with the shrunken ones.
     kept : f in [0, 1], how much of the way from the pool to the weights is kept, in that part of
@@ -128,14 +126,6 @@ def shrink_weights(weights: Weights, means: Mapping[str, npt.ArrayLike] | None =
     DataError : nothing tells how much the images differ (one group in every source).
     CoverageError : no weights on these images have the means wanted: too many means for few images.
     """
-    if not isinstance(weights, Weights):
-        raise ConfigError(
-            "shrink_weights weighs the bias of the pool against the noise of the weights, which "
-            "only Weights can tell (from unskew.debias "
-            f"or unskew.debias_weights); got {type(weights).__name__}.",
-            option="weights",
-            value=type(weights).__name__,
-        )
     if weights.estimation is None:
         check_solved(weights)
     values = _read_values(weights, means)
@@ -208,10 +198,7 @@ def limit_loss(distance_j: Floats, kept_j: Floats, noise: MeanNoise) -> Floats:
 
 
 def _innovations(value_j: Floats, covariance_jj: Floats) -> Floats:
-    """(J,) L⁻¹ v, L Lᵀ the covariance, so that its squares sum to vᵀ Cov⁻¹ v.
-
-    What has no variance is infinite, unless it is 0.
-    """
+    """(J,) L⁻¹ v, L Lᵀ the covariance, so that its squares sum to vᵀ Cov⁻¹ v."""
     deviation_j = np.sqrt(np.diag(covariance_jj))
     fixed_j = deviation_j**2 <= _NOTHING
     scale_j = np.where(fixed_j, 1.0, deviation_j)
@@ -236,11 +223,9 @@ def _read_values(weights: Weights, means: Mapping[str, npt.ArrayLike] | None) ->
                 "…}): the weights come from numbers, or from a bias model that reads no features.",
                 option="means",
             )
-    passed: Any = means  # of any kind where it comes from a user
-    if not isinstance(passed, Mapping) or not passed:
+    if not means:
         raise ConfigError(
-            f"means is a mapping of names to (n,) values, such as {{'brightness': "
-            f"pool.frame['brightness']}}; got {passed!r}.",
+            "means is empty: name at least one, such as {'brightness': pool.frame['brightness']}.",
             option="means",
         )
     for values in means.values():
@@ -249,10 +234,7 @@ def _read_values(weights: Weights, means: Mapping[str, npt.ArrayLike] | None) ->
 
 
 def _directions(value_nj: Floats, pool_n: Floats) -> tuple[Floats, Ints]:
-    """Return (n, D) u, mean 0, variance 1 and uncorrelated under the pool, and whose they are.
-
-    The latter is (J,) which direction each value adds, −1 if it adds none.
-    """
+    """Return (n, D) u, mean 0, variance 1 and uncorrelated under the pool, and whose they are."""
     directions: list[Floats] = []
     of_value = np.full(value_nj.shape[1], -1)
     weighed_n = pool_n > 0
@@ -294,8 +276,7 @@ def nearest_weights(
     if not isinstance(tilt, TiltSolution):
         raise CoverageError(
             f"no weights on these {int(np.count_nonzero(kept_n))} images have the shrunken means "
-            f"of {first_few(names)} together. "
-            "Name fewer means.",
+            f"of {first_few(names)} together. Name fewer means.",
             columns=names,
             count=int(np.count_nonzero(kept_n)),
         )

@@ -79,10 +79,7 @@ def solve_weights(
     is_scaled: bool = False,
     **options: Unpack[OmegaOptions],
 ) -> Weights:
-    """Do what `debias_weights` does; only the links are judged, and nothing is warned of.
-
-    ``is_scaled``: the design weights are scaled already.
-    """
+    """Do what `debias_weights` does; only the links are judged, and nothing is warned of."""
     checked = read_options(options)
     if is_scaled:
         prepared, design_n = prepare(omega, source, checked, design_weight), design_weight
@@ -100,11 +97,7 @@ def weigh_solved(
     groups: tuple[Ints, npt.NDArray[Any]] | None = None,
     design_n: Floats | None = None,
 ) -> Weights:
-    """Compute the weights of a solve with the verdict on its links, without a warning.
-
-    ``groups``: the code of every image's group, and their names. ``design_n``: the design weights
-    that the solve counted the images by.
-    """
+    """Compute the weights of a solve with the verdict on its links, without a warning."""
     solved = with_exact_hessian(solved)
     rows, solution = solved.rows, solved.solution
     source_n = rows.source_n if rows.inverse_n is None else rows.source_n[rows.inverse_n]
@@ -134,11 +127,7 @@ _MOST_GROUPED = 64
 
 
 def _grouped_root(weights: Weights) -> Floats | None:
-    """Return (K, K) L with L Lᵀ the covariance of log Ω̂ where groups, not images, vary.
-
-    Also with design weights. None where there are neither, or they do not show how much they
-    differ.
-    """
+    """Return (K, K) L with L Lᵀ the covariance of log Ω̂ where groups, not images, vary."""
     is_plain = weights.group is None and weights.design_weight is None
     if is_plain or not 1 < len(weights.names) <= _MOST_GROUPED:
         return None
@@ -203,10 +192,7 @@ def group_codes(group: Any, n: int, name: str = "group") -> tuple[Ints, npt.NDAr
 
 
 def align_weights(weights: Weights, ids: Sequence[object] | npt.NDArray[Any]) -> Floats:
-    """Return the weights of ``ids`` in that order.
-
-    Ids that are unknown, or not unique among the weights, are an error.
-    """
+    """Return the weights of ``ids`` in that order."""
     wanted = list_ids(ids)
     return weights.weight[
         find_positions(wanted, weights.id.tolist(), of="these images", among="the weights")

@@ -60,8 +60,6 @@ class SourceRows:
 class WithinCells:
     """How far sources are apart within the cells that they share, whatever they say on average.
 
-    Attributes
-    ----------
     q : Σ_c Σ_k w_ck (m_ck − m̄_c)², w_ck = 1/variance_ck, m̄_c the mean with these weights.
     freedom : Σ_c (K_c − 1), its expectation if sources agree in every cell.
     precision : Σ_c s_c² (Σ_k w_ck − Σ_k w_ck²/Σ_k w_ck): a spread τ in every cell, on the scale on
@@ -83,8 +81,6 @@ class WithinCells:
 class Contrasts:
     """The estimates of the sources that can be compared.
 
-    Attributes
-    ----------
     compared : (J,) their codes.
     y, covariance, freedom : (J,), (J, J), (J,) estimates, their covariance, and the degrees of
         freedom of their variances.
@@ -115,8 +111,6 @@ class Contrasts:
 class Ground:
     """Which part of the target each source sees.
 
-    Attributes
-    ----------
     seen : (B, K) g of rows or cells.
     reference : (B, K) R.
     compared : (J,) the sources that can be compared.
@@ -220,8 +214,6 @@ def contrast_memberships(
     estimation of q adds (``correct``); g is taken as given, as it has no effect if sources agree.
     They are centred within sources, and images divided by √(1 − W_i).
 
-    Parameters
-    ----------
     q_nk : (n, K) memberships.
     correct : what estimated normalizers and parameters add; None: no covariance is wanted.
     cell_n : (n,) stratum of each image, whose mass is known.

@@ -39,11 +39,7 @@ _ERRORS = 1.28
 
 
 def judge_tail(
-    overlap: Overlap,
-    weight_n: Floats,
-    unit_n: Ints | None = None,
-    *,
-    beside_sample: bool = False,
+    overlap: Overlap, weight_n: Floats, unit_n: Ints | None = None, *, beside_sample: bool = False
 ) -> Overlap:
     """Turn the verdict to "weak" where one unit (image or group) carries much of the variance.
 
@@ -148,10 +144,7 @@ def judge_lone_strata(
 def judge_lone_stratum(
     overlap: Overlap, lone: float, name: str, mass: float, count: int
 ) -> Overlap:
-    """Turn the verdict to "weak" where ``lone`` of `judge_lone_strata` is large.
-
-    ``name``, ``mass`` and ``count`` are those of the worst stratum.
-    """
+    """Turn the verdict to "weak" where ``lone`` of `judge_lone_strata` is large."""
     held = "has a single one" if count == 1 else f"has {count}, one of which outweighs the others"
     return _judge(
         overlap,

@@ -32,8 +32,6 @@ _WAY_OUT = (
 class TargetMean:
     """The target's mean of the predictions, T̂.
 
-    Attributes
-    ----------
     value : T̂.
     row_r : (R,) what the rows of the fit add to it, t_j/M for images of the target, else 0; None
         where T̂ rests on none of them.

@@ -26,8 +26,6 @@ _N_CANDIDATES = 41
 class MeanShift:
     """How far trimming moves one target mean.
 
-    Attributes
-    ----------
     before, after : the weighted mean with the weights as they were and with the trimmed ones.
     difference : after − before.
     stderr : standard error of ``before``, None where it is not available (plain numbers instead of
@@ -145,9 +143,8 @@ def cap_weights(weight_n: Floats, cap: float) -> tuple[Floats, npt.NDArray[np.bo
     if cap * n_positive < 1.0 - 1e-12:
         raise ConfigError(
             f"weights that sum to 1 cannot all be at most {cap:.6g}: {n_positive} images have a "
-            "positive weight, so the cap must be "
-            f"at least {1 / n_positive:.6g}, that is at = {weight_n.size / n_positive:.6g} times "
-            "the mean weight. Trim less.",
+            f"positive weight, so the cap must be at least {1 / n_positive:.6g}, that is at = "
+            f"{weight_n.size / n_positive:.6g} times the mean weight. Trim less.",
             option="at",
             value=cap,
             limit=1 / n_positive,

@@ -158,10 +158,7 @@ def spread_of_mean(weights: Weights, units: Units, deviation_n: Floats) -> tuple
 
 
 def influence_of_mean(weights: Weights, deviation_n: Floats) -> tuple[Floats, Floats]:
-    """Return (n,) d_i ψ_i of `weighted_mean` and (K,) a_k, the expectation of ψ in each source.
-
-    ``deviation_n`` is h_i − μ̂.
-    """
+    """Return (n,) d_i ψ_i of `weighted_mean` and (K,) a_k, the expectation of ψ in each source."""
     return _influence(weights, deviation_n)[:2]
 
 

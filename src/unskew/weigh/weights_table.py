@@ -79,10 +79,7 @@ def _write(frame: pd.DataFrame, path: str | PathLike[str]) -> None:
 
 
 def join_weights(pool: Pool, frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the role columns of the pool with weight and sample_weight, in its order.
-
-    An image without a weight, or a weight without an image, is an error.
-    """
+    """Return the role columns of the pool with weight and sample_weight, in its order."""
     lacking = [name for name in ("id", *_WEIGHTS) if name not in frame.columns]
     if lacking:
         raise DataError(
@@ -193,10 +190,7 @@ def is_list(value: Any) -> bool:
 
 
 def _arrow(column: pd.Series[Any]) -> Any:
-    """Make an Arrow array.
-
-    Lists become lists of text, categories their values, values of mixed or foreign types text.
-    """
+    """Make an Arrow array."""
     import pandas as pd
     import pyarrow as pa
 

@@ -9,10 +9,8 @@ import pytest
 from scipy.stats import wasserstein_distance
 
 import unskew
-from raising import refused
 from soft_boxes import example_boxes, two_sides
 from unskew.bias.soft_box.fit import SoftBoxFit, fit_soft_boxes, log_soft_boxes, soft_box_jacobian
-from unskew.errors import DataError
 from unskew.records import Floats, Ints
 
 
@@ -288,15 +286,6 @@ def test_a_source_of_ten_images() -> None:
     fit = fit_soft_boxes(truth.feature[few], truth.source[few], 3)
     log_omega = fitted_log_omega(truth.feature[few], fit)
     assert np.all(np.isfinite(log_omega[np.arange(few.size), truth.source[few]]))
-
-
-def test_bad_input_is_named() -> None:
-    with refused(DataError, row=1, column=0):
-        fit_soft_boxes(np.array([[0.0], [np.nan]]), np.array([0, 1]), 2)
-    with refused(DataError, option="features", value=[3, 1]):
-        fit_soft_boxes(np.zeros((3, 1)), np.array([0, 1]), 2)
-    with refused(DataError, option="source", limit=1):
-        fit_soft_boxes(np.zeros((2, 1)), np.array([0, 2]), 2)
 
 
 def base_population(kind: str, n: int) -> Floats:

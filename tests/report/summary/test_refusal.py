@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 import unskew
-from raising import refused
 from summary_pools import mixed_frame
 from unskew.errors import CoverageError, DataError, OverlapError
 from unskew.report.summary.plain import summary_from_json, summary_to_json
@@ -61,8 +60,6 @@ def test_without_graph_or_target_there_is_still_a_page() -> None:
         found = summarize_refusal(pool, error)
         assert found.verdict.level == "no"
         assert found.verdict.next_steps
-    with refused(DataError, value="DataFrame"):
-        summarize_refusal(pool.frame, OverlapError("x"))  # type: ignore[arg-type]
 
 
 def test_a_refusal_keeps_secrets() -> None:

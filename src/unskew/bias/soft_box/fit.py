@@ -26,7 +26,6 @@ from unskew.bias.soft_box.search import (
     open_opposite_edges,
     search_boxes,
 )
-from unskew.errors import DataError
 from unskew.records import Floats, Ints
 
 LEVEL = 0.05
@@ -39,8 +38,6 @@ TOLD_APART = 1.92
 class SoftBoxFit:
     """Boxes and decay width of ω_k(z) = max(0, 1 − Σ_d dist_d(z, box_k)/γ).
 
-    Attributes
-    ----------
     lower, upper : (K, D) edges; infinite where the data cannot tell an edge from none.
     width : γ, in units of the features (they share one); inf if ω is constant.
     log_likelihood : Σ_i log q_{i,s_i} at the fit.
@@ -121,7 +118,8 @@ def fit_soft_boxes(
     >>> float(fit.lower[0, 0]), round(float(fit.upper[0, 0]), 1), round(fit.width, 1)
     (-inf, 0.4, 0.2)
     """
-    feature_nd, source_n = _checked(feature_nd, source_n, n_sources)
+    feature_nd = np.asarray(feature_nd, dtype=np.float64)
+    source_n = np.asarray(source_n, dtype=np.int64)
     offset_nk = None if log_offset_nk is None else np.asarray(log_offset_nk, dtype=np.float64)
     problem = pose_problem(feature_nd, source_n, n_sources, offset_nk, cell_n, reference, group_n)
     constant_nk, constant = constant_membership(problem)
@@ -246,40 +244,10 @@ def soft_box_jacobian(
     return jacobian_nkp
 
 
-def _checked(feature_nd: Floats, source_n: Ints, n_sources: int) -> tuple[Floats, Ints]:
-    feature_nd = np.asarray(feature_nd, dtype=np.float64)
-    source_n = np.asarray(source_n, dtype=np.int64)
-    if feature_nd.ndim != 2 or feature_nd.shape[0] != source_n.size or feature_nd.size == 0:
-        raise DataError(
-            f"features need one row of numbers for each of the {source_n.size} images; got shape "
-            f"{feature_nd.shape}.",
-            option="features",
-            value=list(feature_nd.shape),
-        )
-    if not np.all(np.isfinite(feature_nd)):
-        row, column = np.argwhere(~np.isfinite(feature_nd))[0]
-        raise DataError(
-            f"features must be finite, but image {row} has {feature_nd[row, column]!r} in column "
-            f"{column}. Likely cause: a missing value; drop the image or fill it in.",
-            row=int(row),
-            column=int(column),
-        )
-    if source_n.min() < 0 or source_n.max() >= n_sources:
-        raise DataError(
-            f"source codes go from 0 to {n_sources - 1}; got {source_n.min()} to {source_n.max()}.",
-            option="source",
-            limit=n_sources - 1,
-        )
-    return feature_nd, source_n
-
-
 def _sorted_groups(
     group_n: npt.NDArray[np.generic] | None, cell_n: npt.NDArray[np.generic] | None
 ) -> Ints | None:
-    """Sort the codes of the groups as the problem's rows are (by cell).
-
-    None where every image is a group by itself.
-    """
+    """Sort the codes of the groups as the problem's rows are (by cell)."""
     if group_n is None or np.array_equal(group_n, np.arange(len(group_n))):
         return None
     code_n: Ints = np.unique(group_n, return_inverse=True)[1].astype(np.int64)

@@ -31,10 +31,7 @@ PASSES = 10  # times as many as the solver of weights reads its numbers: so comp
 
 
 class Boxes(NamedTuple):
-    """Edges (K, D), infinite where there is none; width γ; u (C, K).
-
-    u is −inf for a source without images in the cell.
-    """
+    """Edges (K, D), infinite where there is none; width γ; u (C, K)."""
 
     lower: Floats
     upper: Floats
@@ -49,10 +46,7 @@ class Boxes(NamedTuple):
 
 
 class InformingImages(NamedTuple):
-    """Images of which the Fisher information is summed, each for ``weight`` images.
-
-    It steers the steps, and needs no more.
-    """
+    """Images of which the Fisher information is summed, each for ``weight`` images."""
 
     feature: Floats
     offset: Floats
@@ -64,8 +58,6 @@ class InformingImages(NamedTuple):
 class LabelProblem:
     """Images sorted by cell, with their labels.
 
-    Attributes
-    ----------
     feature : (n, D). ``source`` : (n,). ``offset`` : (n, K) log of the other factors, or (n, 0).
     bound : (C + 1,) where the rows of each cell begin and end. ``cell`` : (n,) its number.
     count : (C, K) images of each source in each cell.
@@ -130,10 +122,7 @@ class LabelProblem:
         return smallest_d, largest_d
 
     def no_boxes(self) -> Boxes:
-        """Return ω ≡ 1, with u = log of the shares less the mean of the offset.
-
-        That is exact when there is no offset.
-        """
+        """Return ω ≡ 1, with u = log of the shares less the mean of the offset."""
         edge_kd = np.full((self.n_sources, self.feature.shape[1]), np.inf)
         with np.errstate(divide="ignore"):
             u_ck = np.log(self.count / self.count.sum(axis=1, keepdims=True))
@@ -184,10 +173,7 @@ def pose_problem(
 
 
 class LikelihoodValue(NamedTuple):
-    """Penalised log-likelihood ``value``, ``log_likelihood``, and the gradients of the first.
-
-    These are by θ and by each cell's u.
-    """
+    """Penalised log-likelihood ``value``, ``log_likelihood``, and the gradients of the first."""
 
     value: float
     log_likelihood: float
@@ -215,10 +201,7 @@ class LabelInformation(NamedTuple):
 
 
 def edge_slots(lower_kd: Floats, upper_kd: Floats) -> tuple[Ints, int]:
-    """(K, D, 2) index of each finite edge in θ, −1 for infinite ones; and the length of θ.
-
-    Lower edges come first, source by source.
-    """
+    """(K, D, 2) index of each finite edge in θ, −1 for infinite ones; and the length of θ."""
     slot_kd2 = np.full((*lower_kd.shape, 2), -1, dtype=np.int64)
     n_lower = int(np.isfinite(lower_kd).sum())
     n_upper = int(np.isfinite(upper_kd).sum())
@@ -310,10 +293,7 @@ def ascend(
 
 
 def _shortening(gain: float, slope: float) -> float:
-    """Shorten a step that failed: to the top of the parabola through its ``gain``.
-
-    The parabola has the ``slope`` at the beginning of the step.
-    """
+    """Shorten a step that failed: to the top of the parabola through its ``gain``."""
     if not math.isfinite(gain) or slope <= 0:
         return 0.3
     return min(max(slope / (2.0 * (slope - gain)), 0.1), 0.5)
@@ -377,10 +357,7 @@ def _moved(boxes: Boxes, step: tuple[Floats, Floats], length: float) -> Boxes:
 
 
 def _without_idle_edges(problem: LabelProblem, boxes: Boxes) -> Boxes:
-    """Make edges infinite that are beyond all images of the pool, or of fixed sources.
-
-    The data cannot tell where they are.
-    """
+    """Make edges infinite that are beyond all images of the pool, or of fixed sources."""
     smallest_d, largest_d = problem.reach
     fixed_k1 = problem.is_fixed[:, None]
     lower_kd = np.where((boxes.lower <= smallest_d) | fixed_k1, -np.inf, boxes.lower)

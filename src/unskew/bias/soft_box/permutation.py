@@ -152,10 +152,7 @@ def _sums_in_bins(bin_nd: Ints, weight_nk: Floats) -> Floats:
 
 
 def _largest_gaps(gap_dkb: Floats, spread_dkb: Floats) -> float:
-    """Σ_{d,k} max_b z², gaps summed from below, as sums with a fixed total.
-
-    They are centred and standardised.
-    """
+    """Σ_{d,k} max_b z², gaps summed from below, as sums with a fixed total."""
     whole_dk = np.maximum(spread_dkb.sum(axis=2, keepdims=True), 1e-300)
     below_dkb = np.cumsum(spread_dkb, axis=2) / whole_dk
     gap_dkb = np.cumsum(gap_dkb, axis=2)
@@ -167,10 +164,7 @@ def _largest_gaps(gap_dkb: Floats, spread_dkb: Floats) -> float:
 
 
 def _units(problem: LabelProblem, group_n: Ints | None) -> tuple[Ints, Ints]:
-    """Find the unit (images of one group, source and cell) of every image.
-
-    Returns it with the first image of every unit.
-    """
+    """Find the unit (images of one group, source and cell) of every image."""
     n = problem.source.size
     if group_n is None:
         return np.arange(n), np.arange(n)

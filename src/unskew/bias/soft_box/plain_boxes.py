@@ -36,10 +36,7 @@ def _own_distances(
 def farthest_images(
     feature_nd: Floats, source_n: Ints, lower_kd: Floats, upper_kd: Floats
 ) -> tuple[Ints, Floats]:
-    """(K,) the image of each source farthest (ℓ1) from its own box, and how far.
-
-    Row 0 and −1 for a source without images.
-    """
+    """(K,) the image of each source farthest (ℓ1) from its own box, and how far."""
     _, _, distance_n = _own_distances(feature_nd, source_n, lower_kd, upper_kd)
     row_k, farthest_k = np.zeros(lower_kd.shape[0], dtype=np.int64), np.full(len(lower_kd), -1.0)
     np.maximum.at(farthest_k, source_n, distance_n)

@@ -32,10 +32,7 @@ def likelihood_loops(numbers: float) -> Any:
 
 
 class _Edges(NamedTuple):
-    """(E,) source, feature, sign (−1 for a lower edge, 1 for an upper one) and place of edges.
-
-    Lower ones first, by source. ``own``: (K, E) 1 where an edge is of the source.
-    """
+    """(E,) source, feature, sign (−1 for a lower edge, 1 for an upper one) and place of edges."""
 
     source: Ints
     feature: Ints

@@ -191,10 +191,7 @@ def _carried(few: LabelProblem, many: LabelProblem, boxes: Boxes) -> Boxes:
 
 
 def _subsample(problem: LabelProblem, n_rows: int, rng: np.random.Generator) -> LabelProblem:
-    """Choose at most ``n_rows`` images, as evenly from the sources as their sizes allow.
-
-    Cells are kept.
-    """
+    """Choose at most ``n_rows`` images, as evenly from the sources as their sizes allow."""
     if problem.source.size <= n_rows:
         return problem
     size_k = problem.count.sum(axis=0)
@@ -227,10 +224,7 @@ def _some_rows(source_n: Ints, k: int, most: int, rng: np.random.Generator) -> I
 def _open_and_close(
     problem: LabelProblem, boxes: Boxes, cost: float, may_open: bool = True
 ) -> Boxes | None:
-    """Close edges that earn less than their cost, and open those that would earn it.
-
-    An edge is closed by making it infinite; the others are held.
-    """
+    """Close edges that earn less than their cost, and open those that would earn it."""
     levels = [_Held(problem, boxes, stride) for stride in _strides(problem.source.size)]
     edges_kd = [boxes.lower.copy(), boxes.upper.copy()]
     place_md = np.quantile(levels[0].rows[0], PLACES, axis=0)
@@ -268,10 +262,7 @@ def _strides(n: int) -> list[int]:
 
 
 def _pays(levels: Sequence[_Held], edge: _Edge, other: float, needed: float) -> bool:
-    """Tell whether moving the edge gains more than ``needed``.
-
-    Some images decide where they leave no doubt, at last all.
-    """
+    """Tell whether moving the edge gains more than ``needed``."""
     *some, every = levels
     for held in some:
         gain = held.gain(edge, other)
@@ -307,10 +298,7 @@ class _Edge(NamedTuple):
 
 
 class _Masses(NamedTuple):
-    """(n, K) e^{u} and the other factors, distances to the boxes, the first times ω.
-
-    And (C, K) slope and curvature by u.
-    """
+    """(n, K) e^{u} and the other factors, distances to the boxes, the first times ω."""
 
     factor: Floats
     distance: Floats
@@ -320,10 +308,7 @@ class _Masses(NamedTuple):
 
 
 class _Held:
-    """What is held while one edge moves, of every ``stride``-th image.
-
-    Distances to the boxes, and the sources' masses.
-    """
+    """What is held while one edge moves, of every ``stride``-th image."""
 
     def __init__(self, problem: LabelProblem, boxes: Boxes, stride: int) -> None:
         self.problem, self.boxes, self.stride = problem, boxes, stride
@@ -347,10 +332,7 @@ class _Held:
         return _Masses(*self.problem.box_loops.soft_box_masses(*self.rows, *self.boxes))
 
     def gain(self, edge: _Edge, other: float) -> float:
-        """Compute what the log-likelihood of all images gains with the edge at another place.
-
-        −inf if an image is then outside.
-        """
+        """Compute what the log-likelihood of all images gains with the edge at another place."""
         return self.stride * float(self._gains(edge, np.array([other]))[0])
 
     def error_of_gain(self, edge: _Edge, other: float) -> float:
@@ -362,10 +344,7 @@ class _Held:
         )
 
     def best_place(self, edge: _Edge, place_m: Floats, innermost: float) -> float | None:
-        """Find the place between the opposite edge and the innermost one that gains most.
-
-        None if there is none.
-        """
+        """Find the place between the opposite edge and the innermost one that gains most."""
         low, high = self.boxes.lower[edge.k, edge.d], self.boxes.upper[edge.k, edge.d]
         is_open_m = (
             (place_m >= max(low, innermost)) if edge.side else (place_m <= min(high, innermost))

@@ -142,6 +142,5 @@ def _policy(style: str, script: str) -> str:
     ]
     return (
         f"default-src 'none'; img-src data:; style-src 'sha256-{hashes[0]}'; script-src "
-        f"'sha256-{hashes[1]}'; "
-        "base-uri 'none'; form-action 'none'"
+        f"'sha256-{hashes[1]}'; base-uri 'none'; form-action 'none'"
     )

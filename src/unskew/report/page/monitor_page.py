@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from unskew.records.monitoring import (
-    MonitoredStream,
-    Monitoring,
-    VariableEvidence,
-    show_evidence,
-)
+from unskew.records.monitoring import MonitoredStream, Monitoring, VariableEvidence, show_evidence
 from unskew.report.page import svg, tables
 from unskew.report.page.html import render_template
 

@@ -106,10 +106,7 @@ def weak_link_table(panel: OverlapPanel) -> PageTable | None:
 
 
 def weakest_links(panel: OverlapPanel, most: int = 12) -> list[tuple[int, int, float]]:
-    """Return the links with the fewest images, the panel's weakest link first.
-
-    As (k, l, count): images of l that k could have taken.
-    """
+    """Return the links with the fewest images, the panel's weakest link first."""
     if panel.link_count is None:
         return []
     size = len(panel.names)

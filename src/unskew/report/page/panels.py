@@ -243,11 +243,7 @@ _KINDS = {
 def group_galleries(
     summary: Summary, budget: int = PICTURE_BUDGET
 ) -> tuple[list[GalleryGroup], int]:
-    """Group galleries by kind, with as many pictures as the budget allows.
-
-    The first picture of each gallery comes first, then the second …; also returns how many are
-    left out.
-    """
+    """Group galleries by kind, with as many pictures as the budget allows."""
     allowed: set[tuple[int, int]] = set()
     size = left_out = 0
     deepest = max((len(gallery.pictures) for gallery in summary.galleries), default=0)
@@ -358,10 +354,7 @@ def _toml_value(value: Any) -> str:
 
 
 def provenance_tables(summary: Summary) -> list[PageTable]:
-    """List everything about the run except the settings.
-
-    Single facts share one table; versions and fingerprints have one each.
-    """
+    """List everything about the run except the settings."""
     facts, tables = [], []
     for key, value in summary.provenance.items():
         if key == "settings":

@@ -179,10 +179,7 @@ def _thinned(curve: Curve) -> Curve:
 
 
 def split_curves(curves: Sequence[Curve]) -> tuple[list[Curve], list[Curve]]:
-    """Return the curves drawn as lines, and those drawn as shades.
-
-    With many sources, only the first few curves are kept.
-    """
+    """Return the curves drawn as lines, and those drawn as shades."""
     curves = curves[: 24 if curves and len(curves[0].omega) <= 2 * MOST_LINES else 8]
     return [curve for curve in curves if not _shaded(curve)], [
         curve for curve in curves if _shaded(curve)
@@ -231,10 +228,7 @@ def _draw_lines(curve: Curve) -> Markup:
 
 
 def _draw_shades(curve: Curve) -> Markup:
-    """Draw a strip per source, darker where ω is larger.
-
-    Equal neighbours are drawn as one; levels show their number.
-    """
+    """Draw a strip per source, darker where ω is larger."""
     count = len(curve.levels) or len(curve.at)
     numbers = 0 < len(curve.levels) <= MOST_LINES
     strips = []

@@ -103,10 +103,7 @@ def _draw_arms(
     *,
     signed: bool,
 ) -> tuple[Markup, str]:
-    """Draw a number of every arm with its interval, and write the first ones out.
-
-    ``read`` returns value, standard error and interval; ``signed``: differences, around 0.
-    """
+    """Draw a number of every arm with its interval, and write the first ones out."""
     figures = [(arm.name, *read(arm)) for arm in arms]
     scale = svg.scale_of(
         [_times(end) for _, value, _, interval in figures for end in (value, *interval)],

@@ -55,10 +55,7 @@ def outcome_table(outcomes: Sequence[OutcomePanel]) -> tables.PageTable:
 
 
 def plot_forest(panel: OutcomePanel) -> svg.Figure | None:
-    """Draw what each source says alone, the agreed mean, and the interval for another source.
-
-    None with a single source.
-    """
+    """Draw what each source says alone, the agreed mean, and the interval for another source."""
     if len(panel.by_source) < 2:
         return None
     scale = _scale(panel)
@@ -89,9 +86,8 @@ def plot_forest(panel: OutcomePanel) -> svg.Figure | None:
             ticks=svg.share_ticks(scale) if panel.is_share else None,
         ),
         label=f"{tables.shorten(panel.outcome, 60)}: {percent} intervals of {compared} sources, of "
-        "the mean of all if they agree "
-        f"({outcome_interval(panel, panel.agreed)}), and for a source like "
-        f"none of these ({outcome_interval(panel, panel.new_source)}).",
+        f"the mean of all if they agree ({outcome_interval(panel, panel.agreed)}), and for a "
+        f"source like none of these ({outcome_interval(panel, panel.new_source)}).",
         table=_forest_table(panel, percent),
         meaning=f"Lines are {percent} intervals. The last one is about what one more source would "
         "measure, and counts the spread between these; with few sources it is wide, with two it "

@@ -24,10 +24,7 @@ _NARROW = 400
 
 
 def plot_heat(panel: OverlapPanel) -> Figure | None:
-    """Draw the overlap matrix (before a solution: the common mass) as a heat map.
-
-    Of very many sources, those on the weakest links are shown.
-    """
+    """Draw the overlap matrix (before a solution: the common mass) as a heat map."""
     full, meaning = _heat_values(panel)
     if full is None:
         return None
@@ -253,8 +250,7 @@ def _graph_label(panel: OverlapPanel) -> str:
         return f"Overlap graph of {len(panel.names)} sources."
     first, second = (shorten(name, 30) for name in panel.weakest_link)
     return (
-        f"Overlap graph of {len(panel.names)} sources; the weakest link is {first} to "
-        f"{second}, "
+        f"Overlap graph of {len(panel.names)} sources; the weakest link is {first} to {second}, "
         f"{show_count(panel.weakest_count)} images."
     )
 

@@ -229,10 +229,7 @@ _MOST_OUTCOMES = 12
 
 
 def plot_sensitivity(rows: Sequence[SensitivityRow]) -> svg.Figure:
-    """Draw the range of target means if selection differs from the model by a hidden factor.
-
-    Each outcome has its own axis.
-    """
+    """Draw the range of target means if selection differs from the model by a hidden factor."""
     outcomes = list(dict.fromkeys(row.outcome for row in rows))
     drawn = [
         svg.tag("p", svg.tag("bdi", tables.shorten(outcome, 90)), class_="outcome")

@@ -125,10 +125,7 @@ def _count_ticks(low: float, high: float, step: float) -> int:
 
 
 def _log_ticks(low: float, high: float, most: int) -> list[float]:
-    """Return 1, 2, 5 and powers of ten, only powers of ten where those are many.
-
-    Within less than an octave, round numbers.
-    """
+    """Return 1, 2, 5 and powers of ten, only powers of ten where those are many."""
     first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
     fine = [float(f"{factor}e{k}") for k in range(first - 1, last + 1) for factor in (1, 2, 5)]
     inside = [value for value in fine if low <= value <= high]
@@ -183,10 +180,7 @@ def mark(kind: str, position: float, y: float) -> Markup:
 def stretch_lines(
     points: Sequence[tuple[float, float]], class_: str, *, close: bool = False
 ) -> Markup:
-    """Draw a polyline through points of the unit square, y upwards, in a `stretched` drawing.
-
-    ``close`` fills the area down to the axis.
-    """
+    """Draw a polyline through points of the unit square, y upwards, in a `stretched` drawing."""
     if not points:
         return Markup("")
     path = "M" + "L".join(f"{BOX * x:.0f} {BOX * (1 - y):.0f}" for x, y in points)
@@ -211,10 +205,7 @@ def stretched(*children: Markup, y: float, height: float) -> Markup:
 
 
 def canvas(*children: Markup, height: float, class_: str = "plot") -> Markup:
-    """Return a drawing that fills its width.
-
-    It is hidden from screen readers, which get the figure's label and the table behind it.
-    """
+    """Return a drawing that fills its width."""
     return tag(
         "svg",
         *children,

@@ -55,8 +55,7 @@ def _calibrated(adjustment: Any, private: bool) -> str:
     )
     return (
         f"Calibrated: the weights were moved as little as possible so that {known} are as known in "
-        f"the target (Kullback–Leibler divergence {adjustment.kl:.3g}{ratio}). "
-        f"{_sizes(adjustment)}"
+        f"the target (Kullback–Leibler divergence {adjustment.kl:.3g}{ratio}). {_sizes(adjustment)}"
     )
 
 

@@ -162,10 +162,7 @@ def _levels(column: pd.Series[Any]) -> list[Any]:
 def _typical_rows(
     weighed: WeightedPool, names: list[str], source: int, n_rows: int
 ) -> pd.DataFrame:
-    """Return ``n_rows`` copies of a typical image of the source.
-
-    Its features are replaced by their median or most frequent level there.
-    """
+    """Return ``n_rows`` copies of a typical image of the source."""
     own = np.flatnonzero(weighed.source_n == source)
     rows: pd.DataFrame = weighed.frame.iloc[np.full(n_rows, own[0])].reset_index(drop=True)
     for name in names:

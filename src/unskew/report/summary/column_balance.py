@@ -31,8 +31,6 @@ _MOST_ROWS_OF_COLUMN = 12
 class ShownDistribution:
     """A distribution as it may be shown, and how to find its cells again.
 
-    Attributes
-    ----------
     panel : for the page.
     cell_of_level : (L,) the cell of every level or bin; the last may join several.
     joined : is the last cell several levels joined?
@@ -200,10 +198,7 @@ def _masked(value_d: Floats, hidden_d: Any) -> tuple[float | None, ...]:
 
 
 def balance_rows(weighed: WeightedPool, shown: ShownDistribution) -> list[BalanceRow]:
-    """Make one row for numbers, one for each level otherwise.
-
-    Where there are many levels, those that differ or move most.
-    """
+    """Make one row for numbers, one for each level otherwise."""
     column, described = shown.described.column, shown.described
     if column.is_number:
         if weighed.private and np.count_nonzero(column.present) < SMALLEST_CELL:
@@ -310,8 +305,7 @@ def _assumed(weighed: WeightedPool, hidden: Sequence[str]) -> tuple[str, ...]:
     sentences += [f"Assumed: {assumption}." for assumption in described.assumed]
     sentences.append(
         "The factor c(z), by which all sources together prefer some images, cannot be learned from "
-        "the images; it comes from: "
-        f"{described.anchor}."
+        f"the images; it comes from: {described.anchor}."
     )
     only = {} if weighed.fitted.strata is None else weighed.fitted.strata.only
     if only and not weighed.private:

@@ -33,8 +33,6 @@ _FEWEST_IDENTIFIED = 50
 class ShownColumn:
     """One column: the level or bin of every image that has a value.
 
-    Attributes
-    ----------
     name : of the column.
     levels : the levels, or () for numbers.
     edges : of the bins, or () for levels.
@@ -138,10 +136,7 @@ def read_shown_column(
 def read_target_column(
     column: pd.Series[Any], name: str, edges: Sequence[float] | None, known: Sequence[str]
 ) -> ShownColumn:
-    """Read a column by the levels of the target; bins keep their order.
-
-    Missing values are a level. ``known``: levels that the target names.
-    """
+    """Read a column by the levels of the target; bins keep their order."""
     present, code_n = column_levels(column, name, edges)
     bins = bin_labels(edges) if edges is not None else []
     occurring = {*known, *present}
@@ -160,10 +155,7 @@ def read_target_column(
 def align_column(
     shown: ShownColumn, column: pd.Series[Any]
 ) -> tuple[ShownColumn, ShownColumn] | None:
-    """Give a column and that of other images common levels or bins.
-
-    None if the other column is of another kind.
-    """
+    """Give a column and that of other images common levels or bins."""
     if shown.is_number:
         value_n = column_numbers(column)
         if value_n is None:
@@ -271,10 +263,7 @@ def _leveled(
     ordered: bool = False,
     multiple: bool = False,
 ) -> ShownColumn | str:
-    """Make one level of values that read the same.
-
-    Levels are sorted by name, so that the order of the rows changes nothing.
-    """
+    """Make one level of values that read the same."""
     distinct = list(dict.fromkeys(levels)) if ordered else sorted(set(levels))
     if not distinct:
         return f"{name}: no image has a value"
@@ -314,10 +303,7 @@ def _binned(
 
 
 def round_edges(value_m: Floats, beyond: int, most: int = _MOST_BINS) -> tuple[float, ...]:
-    """Return at least two increasing edges at multiples of 1, 2, 2.5 or 5 × 10^j.
-
-    All values are within them, except ``beyond`` at either end.
-    """
+    """Return at least two increasing edges at multiples of 1, 2, 2.5 or 5 × 10^j."""
     sorted_m = np.partition(
         value_m, [min(beyond, value_m.size - 1), max(value_m.size - 1 - beyond, 0)]
     )

@@ -29,8 +29,6 @@ def show_forecast(record: Mapping[str, Any], privacy: Privacy = "full") -> Forec
     effective size; the worst class is the worst of those shown; sizes have two digits, accuracies
     three; sentences that count or name what is withheld are put in general words or left out.
 
-    Parameters
-    ----------
     record : as `unskew forecast` writes it: ``Forecast.to_dict()``, and ``class_size``, ``asked``,
         ``learner_reference`` and ``asked_way``.
     privacy : of the page.

@@ -38,10 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 def make_thumbnail(pool: Pool, row: int) -> str | None:
-    """Return the image of a row as a data URI of a JPEG of at most 96 × 96.
-
-    None where there is no image, or it cannot be read.
-    """
+    """Return the image of a row as a data URI of a JPEG of at most 96 × 96."""
     if pool.images is None:
         return None
     try:
@@ -72,10 +69,7 @@ def _opened(raw: Any) -> Image:
 
 
 def _eight_bits(pixels: Any) -> Any:
-    """Return (h, w) or (h, w, 3 or 4) of 0 … 255, whatever the depth.
-
-    Numbers beyond 8 bits are scaled to their own range.
-    """
+    """Return (h, w) or (h, w, 3 or 4) of 0 … 255, whatever the depth."""
     if pixels.ndim == 3 and pixels.shape[2] == 1:
         pixels = pixels[:, :, 0]
     if pixels.dtype == np.uint8:
@@ -114,10 +108,7 @@ _MOST_SOURCES = 36
 def choose_galleries(
     weighed: WeightedPool, copies: Copies | None, most: int
 ) -> tuple[tuple[Gallery, ...], str]:
-    """Return the galleries and a note.
-
-    No more than ``most`` pictures in all, none where only aggregates are shown.
-    """
+    """Return the galleries and a note."""
     if weighed.private or most <= 0:
         return (), "No image is shown, nor its path or id." if weighed.private else ""
     extremes, alone, copied = (int(share * most) for share in _SHARES)
@@ -136,10 +127,7 @@ def choose_galleries(
 
 
 def _extremes(weighed: WeightedPool, most: int) -> Iterator[Gallery]:
-    """Yield the heaviest and lightest images of each source.
-
-    Equal weights are ordered by id, so that the order of the rows changes nothing.
-    """
+    """Yield the heaviest and lightest images of each source."""
     n_sources = len(weighed.names)
     if most < 2:
         return
@@ -169,11 +157,7 @@ def _extremes(weighed: WeightedPool, most: int) -> Iterator[Gallery]:
 
 
 def _one_of_each(weighed: WeightedPool, rows: Ints, key_n: Floats, most: int) -> tuple[Ints, Ints]:
-    """Return ``most`` rows of smallest key and the rows not considered.
-
-    Of a stratum (a class, without strata) whose images have the same weight only the first id is
-    taken, so that a gallery shows all kinds of images.
-    """
+    """Return ``most`` rows of smallest key and the rows not considered."""
     import pyarrow.compute as pc
 
     chosen: list[int] = []
@@ -208,10 +192,7 @@ def _texts(column: pd.Series[Any]) -> Any:
 
 
 def only_source(weighed: WeightedPool) -> Ints:
-    """Return (n,) the only source whose ω is positive for an image.
-
-    −1 where several are, where the image is left out, or where ω is not known.
-    """
+    """Return (n,) the only source whose ω is positive for an image."""
     only_n = np.full(weighed.n, -1, dtype=np.int64)
     if len(weighed.names) == 1:
         return only_n

@@ -21,8 +21,6 @@ class MixtureRow:
 class MixturePanel:
     """The ratio in which the sources are pooled, and the one that the weights imply.
 
-    Attributes
-    ----------
     sources : one row for each source.
     classes : one row for each class of each source, those that change most first.
     bias_left : (what, total variation): how far the target's shares are missed where a training

@@ -43,8 +43,6 @@ class OutcomeWithout:
 class OutcomePanel:
     """A target mean and whether the sources measure it alike.
 
-    Attributes
-    ----------
     outcome : what the mean is of; ``is_share``: a part of 1.
     value, stderr, level : the mean over all sources, its error if they agree, level of intervals.
     agreed : interval if the sources agree.
@@ -92,8 +90,6 @@ class OutcomePanel:
 class TargetRow:
     """One target.
 
-    Attributes
-    ----------
     name : as in the configuration, [targets.NAME].
     is_main : the page and weights.parquet are about it.
     level : "ok", "weak", or "no" (not identifiable).

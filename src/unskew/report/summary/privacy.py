@@ -28,14 +28,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from unskew.errors import ConfigError
 from unskew.records import Floats, Ints, Overlap, Pool
-from unskew.report.summary.record import Privacy
 
 SMALLEST_CELL = 10
 _LARGEST_TABLE = 100_000_000
@@ -48,8 +46,6 @@ def hidden_cells(size_c: npt.ArrayLike, forced_c: Any = None) -> npt.NDArray[np.
     least ten, or all that are not empty (then the total is the caller's to hide, if it is small).
     Ties go to the first cell.
 
-    Parameters
-    ----------
     size_c : (C,) units in each cell.
     forced_c : (C,) cells that must be hidden anyway.
     """
@@ -71,8 +67,6 @@ def count_units(
 ) -> Ints:
     """Return (n_codes,) the number of groups (or images) that have an entry of each code.
 
-    Parameters
-    ----------
     group_n : (n,) code of each image's group, or None.
     code_m : code of each entry, −1 for none.
     row_m : the image of each entry; None: entry m is image m.
@@ -138,11 +132,7 @@ _ASIDE = re.compile(r" \([^()]*\d[^()]*\)")
 
 
 def without_counts(sentence: str) -> str:
-    """Remove every number of images or groups, and shares that come with one.
-
-    Sentences of the records count what was dropped or left out; those counts are cells of no table
-    and could be small.
-    """
+    """Remove every number of images or groups, and shares that come with one."""
     counted, n = _COUNT.subn("some ", _POOL_SHARE.sub("", sentence))
     counted = _PLACE.sub(lambda match: "an image" if match[1] == "image" else "a row", counted)
     return _DECIMAL.sub("…", counted) if n else counted
@@ -175,10 +165,7 @@ def private_population(population: str) -> str:
 
 
 def shown_size(ess: float | None, private: bool) -> float | None:
-    """Return an effective size; where only aggregates are shown, rounded down to two digits.
-
-    Down, because an effective size never exceeds the number of images.
-    """
+    """Return an effective size; where only aggregates are shown, rounded down to two digits."""
     if ess is None or not math.isfinite(ess) or ess <= 0 or not private:
         return ess
     unit = 10.0 ** (math.floor(math.log10(ess)) - 1)
@@ -220,26 +207,13 @@ def listed(names: Sequence[str], most: int = 4) -> str:
 
 PRIVACY_RULE = (
     "Only aggregates are shown: no images, paths or ids. A cell of 1 to 9 groups (images where "
-    "there are no groups) is withheld with "
-    "everything computed from it; since tables add up to known totals, the next smallest cells are "
-    "withheld, too, until at least two "
-    "are and have ten or more together. Rare levels are joined, largest weights and outer "
-    "quantiles left out, effective sizes rounded down "
-    "to two digits, counts of links between sources to tens."
+    "there are no groups) is withheld with everything computed from it; since tables add up to "
+    "known totals, the next smallest cells are withheld, too, until at least two are and have ten "
+    "or more together. Rare levels are joined, largest weights and outer quantiles left out, "
+    "effective sizes rounded down to two digits, counts of links between sources to tens."
 )
 
 _WORD = re.compile(r"[\s\"'`,;()\[\]{}<>=|]+")
-
-
-def check_privacy(privacy: object) -> None:
-    """Refuse anything but the two settings."""
-    if privacy not in get_args(Privacy):
-        raise ConfigError(
-            f"privacy is {' or '.join(map(repr, get_args(Privacy)))}; got {privacy!r}.",
-            option="privacy",
-            value=privacy,
-            allowed=list(get_args(Privacy)),
-        )
 
 
 def shown_provenance(

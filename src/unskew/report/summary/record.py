@@ -35,8 +35,6 @@ OTHERS_WITHHELD = "others withheld"
 class VerdictPanel:
     """Whether the sources can be debiased, and how many images the result is worth.
 
-    Attributes
-    ----------
     level : "ok", "weak", or "no" (not identifiable).
     headline : one sentence.
     sentences : why, with the numbers.

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from unskew.errors import CoverageError, DataError, OverlapError, UnskewError
+from unskew.errors import CoverageError, OverlapError, UnskewError
 from unskew.records import Ints, Overlap, Pool, Target
 from unskew.report.summary.plain import plain_value
 from unskew.report.summary.privacy import (
     PRIVACY_RULE,
-    check_privacy,
     count_units,
     hidden_cells,
     listed,
@@ -52,18 +51,11 @@ def summarize_refusal(
 ) -> Summary:
     """Summarize a run that ended in an `OverlapError` or a `CoverageError`: verdict "no".
 
-    Parameters
-    ----------
     pool : the images that were to be weighed.
     error : why they were not; an `OverlapError` carries the graph of the sources.
     target : the target, to show which of its strata have no images.
     title, privacy, provenance : as for `summarize_run`.
     """
-    check_privacy(privacy)
-    if not isinstance(pool, Pool):
-        raise DataError(
-            f"a report is about a Pool; got {type(pool).__name__}.", value=type(pool).__name__
-        )
     private = privacy == "aggregate"
     overlap = error.overlap if isinstance(error, OverlapError) else None
     strata = _covered_part(pool, target)
@@ -272,13 +264,7 @@ def _stratum_rows(
 
 
 def _stratum_row(
-    pool: Pool,
-    strata: TargetStrata,
-    at: int,
-    images: int,
-    units: int,
-    hide: bool,
-    private: bool,
+    pool: Pool, strata: TargetStrata, at: int, images: int, units: int, hide: bool, private: bool
 ) -> StratumRow:
     # As the target was given, before it was made smaller.
     covered = 1 - sum(strata.uncovered.values())

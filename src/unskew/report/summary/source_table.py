@@ -29,8 +29,6 @@ _MOST_PAIRS = 200
 class Copies:
     """Exact copies by content.
 
-    Attributes
-    ----------
     pairs : (source, other, images of the source with a copy in the other, or in itself), most
         first.
     by_source : (K,) images of each source that have a copy anywhere; None where that is withheld.
@@ -75,10 +73,7 @@ def tabulate_splits(
     splits: Sequence[SplitRow] | Mapping[str, Weights],
     hidden_strata: Sequence[str] = (),
 ) -> tuple[SplitRow, ...]:
-    """Make one row for each split: those passed, or those in the pool's column ``split``.
-
-    ``hidden_strata`` are not named.
-    """
+    """Make one row for each split: those passed, or those in the pool's column ``split``."""
     if isinstance(splits, Mapping):
         rows = [_row(name, weights) for name, weights in splits.items()]
     else:
@@ -146,10 +141,7 @@ _MOST_UNREADABLE = 100
 def tabulate_sources(
     weighed: WeightedPool, diagnostics: Diagnostics, copies: Copies | None
 ) -> tuple[tuple[SourceRow, ...], str]:
-    """Return one row for each source, and a note if some are not shown.
-
-    Of more than 500 sources the largest are shown.
-    """
+    """Return one row for each source, and a note if some are not shown."""
     weights, diagnosis = weighed.weights, weighed.weights.diagnosis
     hidden_k, unreadable_k = (
         hidden_sources(weighed),

@@ -24,8 +24,6 @@ _MOST_NAMES = 12
 class StratumTable:
     """The rows, and what privacy hides of them.
 
-    Attributes
-    ----------
     rows : uncovered strata first, then from the largest target mass, those outside the target's
         scope last.
     note : how many are not shown.
@@ -43,10 +41,7 @@ class StratumTable:
 
 
 def tabulate_strata(weighed: WeightedPool, stderr_c: Floats | None = None) -> StratumTable:
-    """Make one row for each stratum; an empty table without strata.
-
-    ``stderr_c``: (C,) standard errors of the target's masses, None where they are not shown.
-    """
+    """Make one row for each stratum; an empty table without strata."""
     strata = weighed.strata
     if strata is None:
         return StratumTable(shown_total=weighed.n)
@@ -81,10 +76,7 @@ def tabulate_strata(weighed: WeightedPool, stderr_c: Floats | None = None) -> St
 
 
 def hidden_levels(weighed: WeightedPool, table: StratumTable, name: str) -> set[str]:
-    """Return the levels of one attribute that have a withheld stratum.
-
-    Their counts would reveal it.
-    """
+    """Return the levels of one attribute that have a withheld stratum."""
     strata = weighed.strata
     if strata is None or table.hidden is None or name not in strata.by:
         return set()
@@ -93,10 +85,7 @@ def hidden_levels(weighed: WeightedPool, table: StratumTable, name: str) -> set[
 
 
 def hidden_names(weighed: WeightedPool, table: StratumTable) -> list[str]:
-    """Return the withheld strata as texts.
-
-    Levels outside the target's scope are among them, and rare levels that were dropped.
-    """
+    """Return the withheld strata as texts."""
     strata = weighed.strata
     if strata is None or table.hidden is None:
         return []
@@ -186,10 +175,7 @@ def _rows(
 
 
 def _in_scope_shares(strata: TargetStrata, weighted_c: Floats) -> tuple[Floats, Floats]:
-    """Return target and weighted shares among the strata in scope.
-
-    The others would reveal how many images are outside.
-    """
+    """Return target and weighted shares among the strata in scope."""
     inside = strata.in_scope
     weight = float(weighted_c[inside].sum())
     target_c = strata.mass / float(strata.mass[inside].sum())
@@ -199,10 +185,7 @@ def _in_scope_shares(strata: TargetStrata, weighted_c: Floats) -> tuple[Floats, 
 def _sources(
     weighed: WeightedPool, strata: TargetStrata, shown: Sequence[int]
 ) -> dict[int, tuple[str, ...]]:
-    """Return the names of the sources with images in each of the strata ``shown``.
-
-    Where only aggregates are shown, those with ten or more, and that others are withheld.
-    """
+    """Return the names of the sources with images in each of the strata ``shown``."""
     place_c = np.full(len(strata.strata) + 1, -1)
     place_c[list(shown)] = np.arange(len(shown))
     # The code of a dropped row, −1, is the last one, which is not shown.

@@ -22,11 +22,7 @@ from unskew.report.summary.gallery import choose_galleries
 from unskew.report.summary.mixture_panel import show_mixture
 from unskew.report.summary.outcomes_panel import show_outcomes
 from unskew.report.summary.plain import plain_value
-from unskew.report.summary.privacy import (
-    PRIVACY_RULE,
-    check_privacy,
-    shown_provenance,
-)
+from unskew.report.summary.privacy import PRIVACY_RULE, shown_provenance
 from unskew.report.summary.record import BalanceRow, Privacy, SplitRow, Summary
 from unskew.report.summary.source_table import (
     count_copies,
@@ -85,7 +81,6 @@ def summarize_run(
     Summary
         Plain: `summary_to_json` and `summary_from_json` give the same back.
     """
-    check_privacy(privacy)
     _check_diagnostics(diagnostics, weights, privacy)
     weighed = pair_with_weights(pool, weights, private=privacy == "aggregate")
     table = tabulate_strata(weighed, diagnostics.stratum_stderr)
@@ -191,10 +186,7 @@ def _overlap(weighed: WeightedPool) -> tuple[Any, str]:
 def _limited(
     shown: Sequence[ShownDistribution], rows: list[BalanceRow]
 ) -> tuple[Any, list[BalanceRow], str]:
-    """Order columns and keep as many as a page can show.
-
-    The columns of the model come first, then those that moved most.
-    """
+    """Order columns and keep as many as a page can show."""
     moved: dict[str, float] = {}
     for row in rows:
         far = max(abs((row.after or 0.0) - (row.before or 0.0)), abs(row.after or 0.0))

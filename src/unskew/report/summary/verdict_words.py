@@ -146,10 +146,7 @@ def _of_part(part: str | None) -> str:
 
 
 def _groups_apart(weighed: WeightedPool) -> tuple[tuple[str, ...], ...]:
-    """Return groups of sources without a stratum in common; empty where there is only one.
-
-    Only where the target's masses of the strata give the normalizers: other models need links.
-    """
+    """Return groups of sources without a stratum in common; empty where there is only one."""
     fitted, components = weighed.fitted, weighed.weights.overlap.components
     return components if fitted is not None and weighed.strata and len(components) > 1 else ()
 
@@ -269,11 +266,7 @@ def _weak_steps(overlap: Overlap) -> list[str]:
 def _judge_tests(
     reasons: _Reasons, fit: Any, outcomes: Sequence[OutcomePanel], weighed: WeightedPool
 ) -> None:
-    """Object where a test does, all tests of the page counted (Holm).
-
-    These are `check_fit`, the classifier that tries to tell the target from the weighted pool, and
-    the comparisons of sources, which count as one: the smallest p-value times their number.
-    """
+    """Object where a test does, all tests of the page counted (Holm)."""
     read = [row for row in outcomes if row.is_named and row.beyond_margin_p is not None]
     smallest = min((row.beyond_margin_p or 0.0 for row in read), default=math.nan)
     estimation = weighed.weights.estimation

@@ -20,12 +20,7 @@ from unskew.report.summary.columns import (
     read_shown_column,
     read_target_column,
 )
-from unskew.report.summary.privacy import (
-    SMALLEST_CELL,
-    count_units,
-    private_sentences,
-    too_small,
-)
+from unskew.report.summary.privacy import SMALLEST_CELL, count_units, private_sentences, too_small
 from unskew.target.settings import reference_sentences
 
 if TYPE_CHECKING:
@@ -38,8 +33,6 @@ if TYPE_CHECKING:
 class WeightedPool:
     """The pool in the order of its weights.
 
-    Attributes
-    ----------
     pool : row i is the image of ``weights.weight[i]``.
     weights : one weight for each of them.
     private : only aggregates may be shown (``privacy = "aggregate"``).
@@ -114,11 +107,13 @@ class WeightedPool:
 
 
 def pair_with_weights(pool: Pool, weights: Weights, private: bool) -> WeightedPool:
-    """Join rows to weights by id.
-
-    Row numbers in place of ids are joined in order, if the sources agree.
-    """
-    _check_kinds(pool, weights)
+    """Join rows to weights by id."""
+    if not np.isfinite(weights.weight).all():
+        raise DataError(
+            "these weights are not numbers, because the solve failed "
+            f"({weights.solution.status.value}); see summarize_refusal.",
+            value=weights.solution.status.value,
+        )
     order = _order(pool, weights)
     ordered = pool if order is None else pool.take(order)
     _check_origin(ordered, weights)
@@ -134,26 +129,6 @@ def pair_with_weights(pool: Pool, weights: Weights, private: bool) -> WeightedPo
             limit=SMALLEST_CELL,
         )
     return weighed
-
-
-def _check_kinds(pool: Pool, weights: Weights) -> None:
-    if not isinstance(pool, Pool):
-        raise DataError(
-            f"a report is about a Pool; got {type(pool).__name__}. Make one with Pool.from_frame "
-            "or Pool.from_folders.",
-            value=type(pool).__name__,
-        )
-    if not isinstance(weights, Weights):
-        raise DataError(
-            f"a report needs Weights, as unskew.debias returns them; got {type(weights).__name__}.",
-            value=type(weights).__name__,
-        )
-    if not np.isfinite(weights.weight).all():
-        raise DataError(
-            "these weights are not numbers, because the solve failed "
-            f"({weights.solution.status.value}); see summarize_refusal.",
-            value=weights.solution.status.value,
-        )
 
 
 def _check_origin(pool: Pool, weights: Weights) -> None:
@@ -198,8 +173,6 @@ _MOST_NUMBERED = 24
 class Described:
     """One column, and the target's share of every level or bin.
 
-    Attributes
-    ----------
     column : of the pool.
     role : "label", "attribute" (levels) or "feature" (numbers).
     fitted : does the bias model read it, or follow its target masses?
@@ -220,10 +193,7 @@ class Described:
 
 
 def fitted_columns(weighed: WeightedPool) -> tuple[str, ...]:
-    """Return the columns that the bias model reads.
-
-    A name that is no column means all columns that begin with it and an underscore.
-    """
+    """Return the columns that the bias model reads."""
     if weighed.fitted is None:
         return ()
     names = [name for part in weighed.fitted.model.parts for name in part.columns]
@@ -301,10 +271,7 @@ def _wide_representations(names: Sequence[str]) -> dict[str, list[str]]:
 def _strata(
     weighed: WeightedPool,
 ) -> tuple[TargetStrata | None, Mapping[str, Sequence[float]], bool]:
-    """Return the strata with target masses, edges of bins, and whether the weights follow them.
-
-    Strata are returned also for masses that the model could not use.
-    """
+    """Return the strata with target masses, edges of bins, and whether the weights follow them."""
     if weighed.fitted is not None and weighed.fitted.strata is not None:
         return weighed.fitted.strata.target, weighed.fitted.strata.bins, True
     target = weighed.target

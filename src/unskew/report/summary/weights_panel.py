@@ -12,12 +12,7 @@ from unskew.records import Floats, Ints, Overlap
 from unskew.report.summary.column_balance import ShownDistribution
 from unskew.report.summary.columns import bin_codes, round_edges
 from unskew.report.summary.plain import rounded
-from unskew.report.summary.privacy import (
-    SMALLEST_CELL,
-    hidden_cells,
-    overlap_message,
-    shown_size,
-)
+from unskew.report.summary.privacy import SMALLEST_CELL, hidden_cells, overlap_message, shown_size
 from unskew.report.summary.record import Histogram, Number, OverlapPanel, Spread, WeightsPanel
 from unskew.report.summary.source_table import hidden_sources
 from unskew.report.summary.stratum_table import StratumTable
@@ -33,8 +28,6 @@ def show_overlap(
 ) -> tuple[OverlapPanel, str]:
     """Return the panel, and a note if not all sources are in its tables.
 
-    Parameters
-    ----------
     size_k : (number of columns of ω,) images of each source; a target sample's may be there, too.
     hidden_k : those whose numbers are withheld.
     """
@@ -106,10 +99,7 @@ def _table(table_kk: Any, kept: list[int]) -> Any:
 
 
 def _in_tens(table_kk: Any, scale: float, hidden_k: Any) -> Any:
-    """Round counts to tens, because differences of overlapping counts could be small.
-
-    NaN below ten, and for sources that are withheld.
-    """
+    """Round counts to tens, because differences of overlapping counts could be small."""
     if table_kk is None:
         return None
     count_kk = np.round(table_kk * scale, 6)
@@ -228,10 +218,7 @@ def _quantile(sorted_n: Floats, level: float, private: bool) -> float | None:
 
 
 def _concentration(sorted_n: Floats, private: bool) -> tuple[tuple[float, float], ...]:
-    """Return points (share of the images, heaviest first; share of the weight they carry).
-
-    From (0, 0) to (1, 1).
-    """
+    """Return points (share of the images, heaviest first; share of the weight they carry)."""
     n = sorted_n.size
     carried = np.append(0.0, np.cumsum(sorted_n[::-1])) / sorted_n.sum()
     points = sorted({round(share * n) for share in _POINTS} - {0, n})
