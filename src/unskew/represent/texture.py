@@ -73,9 +73,9 @@ def _noise(image: Pixels) -> float:
         _, detail = pywt.dwt(grey, "db2", axis=1)
         _, detail = pywt.dwt(detail, "db2", axis=0)
         detail = detail[int(top > 0) : None if is_last else (stop - max(top - 2, 0)) // 2]
-        found = np.abs(detail[detail != 0.0])
-        size[count : count + found.size] = found
-        count += found.size
+        nonzero = np.abs(detail[detail != 0.0])
+        size[count : count + nonzero.size] = nonzero
+        count += nonzero.size
         lowest, highest = min(lowest, grey.min()), max(highest, grey.max())
         if is_last:
             break

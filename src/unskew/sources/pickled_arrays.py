@@ -93,7 +93,9 @@ class _Unpickler(pickle._Unpickler):
         """Read bytes before memory is reserved for them."""
         self.append(bytearray(self.read(*struct.unpack("<Q", self.read(8)))))  # type: ignore[attr-defined]
 
-    dispatch: ClassVar = {**pickle._Unpickler.dispatch, pickle.BYTEARRAY8[0]: _load_bytearray}
+    dispatch: ClassVar[dict[int, Any]] = pickle._Unpickler.dispatch | {
+        pickle.BYTEARRAY8[0]: _load_bytearray
+    }
 
     def find_class(self, module: str, name: str) -> Any:
         """Return the stand-in for a name, or raise an error: nothing is imported."""
