@@ -170,11 +170,17 @@ def _read_state(home: Path, settings: dict[str, Any], restart: bool) -> WatchSta
         return WatchState(dict(settings), [], [])
     try:
         record = read_json(path)
-        before, looks, evidence = record["settings"], record["looks"], record["evidence"]
+        before, looks = dict(record["settings"]), [str(look) for look in record["looks"]]
+        evidence = [
+            {stream: {name: float(x) for name, x in own.items()} for stream, own in at.items()}
+            for at in record["evidence"]
+        ]
+        if len(evidence) != len(looks) or any(_names(at) != _names(evidence[0]) for at in evidence):
+            raise ValueError("its looks do not have the same tests")
         seen = read_parquet(home / IMAGES)
         # A look whose state was not written was not finished: its images come again.
         seen = seen[seen["look"] < len(looks)].reset_index(drop=True)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(
             f"{path} cannot be continued ({error}). Was it cut off, or edited by hand? --restart "
             "begins again, without the looks so far.",
@@ -191,6 +197,11 @@ def _read_state(home: Path, settings: dict[str, Any], restart: bool) -> WatchSta
                 key=name,
             )
     return WatchState(before, looks, evidence, seen)
+
+
+def _names(evidence: dict[str, dict[str, float]]) -> dict[str, list[str]]:
+    """Return the tests of a look, by stream."""
+    return {stream: sorted(own) for stream, own in evidence.items()}
 
 
 _NAMES = {
