@@ -104,9 +104,13 @@ def test_target_images_outside_the_pool(solved: Path, tmp_path: Path) -> None:
 
 def test_a_state_that_was_cut_off_is_refused(solved: Path, tmp_path: Path) -> None:
     monitor_run(solved / "out", solved / "day1.csv", state=tmp_path / "s")
-    (tmp_path / "s" / STATE).write_text("{")
-    with refused(DataError, path=str(tmp_path / "s" / STATE)):
-        monitor_run(solved / "out", solved / "day1.csv", state=tmp_path / "s")
+    path = tmp_path / "s" / STATE
+    good = json.loads(path.read_text())
+    changes = [{"looks": {}}, {"looks": [1, 2]}, {"evidence": "x"}, {"evidence": [{"north": "x"}]}]
+    for text in ["{", *(json.dumps(good | change) for change in changes)]:
+        path.write_text(text)
+        with refused(DataError, path=str(path)):
+            monitor_run(solved / "out", solved / "day1.csv", state=tmp_path / "s")
 
 
 @pytest.mark.parametrize(

@@ -183,11 +183,18 @@ def _read_state(home: Path, settings: dict[str, Any], restart: bool) -> WatchSta
     try:
         check_files(home, (STATE, IMAGES))
         record = read_json(path)
-        before, looks, evidence = record["settings"], record["looks"], record["evidence"]
+        before, looks = dict(record["settings"]), [str(look) for look in record["looks"]]
+        evidence = [
+            {stream: {name: float(x) for name, x in own.items()} for stream, own in at.items()}
+            for at in record["evidence"]
+        ]
+        if len(evidence) != len(looks) or any(_names(at) != _names(evidence[0]) for at in evidence):
+            raise ValueError("its looks do not have the same tests")
         seen = read_parquet(home / IMAGES)
-        if not _is_state(before, looks, evidence, seen):
-            raise DataError("its parts do not belong together", path=str(path))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        of_looks = {"id", "stream", "look"} <= set(seen.columns) and set(range(len(looks)))
+        if not of_looks or not set(seen["look"]) <= of_looks:
+            raise ValueError("its parts do not belong together")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(
             f"{path} cannot be continued ({error}). Was it cut off, or edited by hand? --restart "
             "begins again, without the looks so far.",
@@ -206,23 +213,9 @@ def _read_state(home: Path, settings: dict[str, Any], restart: bool) -> WatchSta
     return WatchState(before, looks, evidence, seen)
 
 
-def _is_state(before: Any, looks: Any, evidence: Any, seen: pd.DataFrame) -> bool:
-    """Tell whether these can be what earlier looks left: a name and evidence for each."""
-    if not (isinstance(before, dict) and isinstance(looks, list) and isinstance(evidence, list)):
-        return False
-    logs = [
-        log
-        for look in evidence
-        for stream in (look.values() if isinstance(look, dict) else [None])
-        for log in (stream.values() if isinstance(stream, dict) else [None])
-    ]
-    return (
-        0 < len(looks) == len(evidence)
-        and all(isinstance(name, str) for name in looks)
-        and all(isinstance(log, int | float) for log in logs)
-        and {"id", "stream", "look"} <= set(seen.columns)
-        and set(seen["look"]) <= set(range(len(looks)))
-    )
+def _names(evidence: dict[str, dict[str, float]]) -> dict[str, list[str]]:
+    """Return the tests of a look, by stream."""
+    return {stream: sorted(own) for stream, own in evidence.items()}
 
 
 _NAMES = {
