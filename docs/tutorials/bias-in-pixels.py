@@ -48,7 +48,7 @@ pictures = np.stack([photograph(r, each) for r, each in zip(row, light, strict=T
 # Twelve pictures of each camera
 import matplotlib.pyplot as plt
 
-figure, axes = plt.subplots(3, 12, figsize=(6.8, 1.9))
+figure, axes = plt.subplots(3, 12, figsize=(6.8, 2.5))
 for line, name in zip(axes, SIZES, strict=True):
     for axis, at in zip(line, np.flatnonzero(source == name)[:12], strict=True):
         axis.imshow(pictures[at])
