@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import unskew
+from unskew.cli.addresses import local_arguments
 from unskew.cli.app import run_command
 from unskew.files.addresses import local_folder, read_address
 
@@ -31,3 +32,9 @@ def test_a_run_from_address_to_address(
     assert read_address(f"{bucket}/w.csv", 10**6).count(b"\n") == 21
     assert run_command(["describe", f"{bucket}/table.csv"]) == 2
     assert "sources.manifest" in capsys.readouterr().err
+
+
+def test_what_is_allowed_by_its_name_is_not_fetched() -> None:
+    arguments = ["weigh", "run.toml", "--allow-code", "tcp://10.0.0.5:8786"]
+    with local_arguments(arguments) as local:
+        assert local == arguments

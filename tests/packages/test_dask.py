@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import unskew
+from part_runs import BEYOND, save, write_pool
 from parted_pools import STRATA, TILT, kill_first_holder, read_parts, write_parts
 from unskew import ConfigError, DataError, Pool
 from unskew.engine.block_engines import EngineSettings, open_engine, opened_engine
@@ -50,6 +51,19 @@ def test_dask_and_processes_give_the_weights_of_threads(
     with opened_engine(None, EngineSettings(workers=2, processes=True)) as engine:
         processes = weights_of(other, case, engine, tmp_path / "processes")
     np.testing.assert_allclose(processes, base, rtol=1e-10)
+
+
+def test_a_configuration_names_a_scheduler(tmp_path: Path, client: Any) -> None:
+    write_pool(tmp_path)
+    address = client.scheduler.address
+    engine = f'{BEYOND}name = "dask"\naddress = "{address}"\n'
+    path = save(tmp_path, "run.toml", engine=engine)
+    with pytest.raises(ConfigError):  # its answers run code
+        unskew.run(path)
+    unskew.run(path, tmp_path / "dask", allow_code=[address])
+    unskew.run(save(tmp_path, "threads.toml"), tmp_path / "threads")
+    one, other = (read_parts(tmp_path / name / "weights") for name in ("dask", "threads"))
+    np.testing.assert_allclose(one["weight"], other["weight"], rtol=1e-10)
 
 
 def test_a_killed_worker_that_holds_a_task_changes_no_result(tmp_path: Path) -> None:

@@ -43,7 +43,8 @@ def _local(argument: str, before: list[str], arguments: list[str], stack: ExitSt
     option, equals, value = argument.partition("=")
     if equals and option in _OUTPUT and is_address(value):
         return f"{option}={_local(value, [option, value], arguments, stack)}"
-    if not is_address(argument):
+    # What is allowed by its name, such as a scheduler, is not fetched.
+    if not is_address(argument) or before[-2:-1] == ["--allow-code"]:
         return argument
     command = arguments[0]
     if command != "init" and len(before) > 1 and before[-2] in _OUTPUT:
@@ -58,6 +59,7 @@ def _local(argument: str, before: list[str], arguments: list[str], stack: ExitSt
         return str(stack.enter_context(local_folder(argument)))
     raise ConfigError(
         f"{command} takes no address here. Addresses may be the results to read, the output "
-        "(-o), and, in the configuration, sources.manifest, sources.root and target.sample.",
+        "(-o), and, in the configuration, sources.manifest, sources.parquet, sources.root and "
+        "target.sample.",
         value=argument.partition("?")[0].rpartition("@")[2],
     )

@@ -127,7 +127,8 @@ def find_parts(place: Any, base: str | os.PathLike[str] = ".") -> list[str]:
     files = _find_remote(text) if "://" in text else _find_local(os.path.join(base, text))
     if not files:
         raise DataError(
-            f"no Parquet part is found at {text!r}.{'' if '://' in text else near_names(text)}",
+            f"no Parquet part is found at {text!r}."
+            f"{'' if '://' in text else near_names(os.path.join(base, text))}",
             path=text,
         )
     return files

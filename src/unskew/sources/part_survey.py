@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -130,7 +131,7 @@ def survey_parts(engine: Engine, blocks: Sequence[FileBlock], state: SurveyState
 
     tables = []
     hashes = _HashFiles(sum(map(len, blocks))) if state.with_ids else None
-    with hashes or _Nothing():
+    with hashes or nullcontext():
         for table, hash_n in engine.each_block(survey_block, blocks, state):
             tables.append(table)
             if hashes is not None:
@@ -201,14 +202,6 @@ def hash_values(column: pd.Series[Any]) -> Hashes:
 
     hashed = pd.util.hash_pandas_object(column, index=False, categorize=False)
     return np.asarray(hashed, dtype=np.uint64)
-
-
-class _Nothing:
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *_: object) -> None:
-        return None
 
 
 class _HashFiles:
