@@ -14,7 +14,7 @@ pytest.importorskip("lightning")
 from raising import refused  # noqa: E402
 from unskew.errors import ConfigError, DataError  # noqa: E402
 from unskew.learn import TrainedModel, load_trained, settings_of, train_model  # noqa: E402
-from unskew.learn.network_ways import split_head  # noqa: E402
+from unskew.learn.network_ways import ridge_of_refit, split_head  # noqa: E402
 from unskew.learn.recipes import Recipe  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -65,6 +65,22 @@ def test_auto_refits_its_last_layer_on_all_training_images_by_logit(tmp_path) ->
     np.testing.assert_allclose(share, np.bincount(data.label) / 900, atol=1e-3)
     again = load_trained(tmp_path / "auto")
     assert np.array_equal(again.scores(data.X), model.scores(data.X))
+
+
+@pytest.mark.parametrize("n_classes", [2, 10, 100])
+def test_the_penalty_of_a_refit_is_relative_to_the_curvature_of_one_class(n_classes: int) -> None:
+    """Second differences of the loss at coefficients of 0, summed over one class's coefficients."""
+    rng = np.random.default_rng(0)
+    feature, weight = rng.normal(size=(40, 3)), rng.exponential(size=40)
+    step, curvature = 1e-3, 0.0
+    for d in range(3):
+        for sign in (-1.0, 1.0):
+            # Of the class with the coefficient ± step, and the M − 1 others; labels cancel.
+            total = np.log(np.exp(sign * step * feature[:, d]) + n_classes - 1)
+            curvature += np.average(total - np.log(n_classes), weights=weight) / step**2
+    expected = 5.5e-3 * curvature
+    # Second differences are off by the fourth derivative × step², relative to 1.
+    assert ridge_of_refit(feature, weight, n_classes) == pytest.approx(expected, rel=1e-5)
 
 
 def test_auto_leaves_layers_that_it_cannot_or_need_not_refit(tmp_path) -> None:

@@ -37,10 +37,11 @@ if TYPE_CHECKING:
 
 # Of the training images, what the last layer is refitted on.
 _HEAD_SHARE = 2 / 11
-# Of `auto`, which refits on all training images: the penalty, relative to the mean square of an
-# image's features. From 2e-4 to 6e-4 was best on two data sets of rare classes, whose tests
-# benchmarks/learning.py shows among fresh ones.
-_RIDGE_OF_ALL, _LEAST_RIDGE = 5e-4, 1e-6
+# Of `auto`, which refits on all training images: the penalty, relative to the curvature of the mean
+# loss in one class of M equally frequent ones, (1/M)(1 − 1/M) times the mean square of an image's
+# features. From 2e-3 to 6e-3 was best on two data sets of ten classes, and below 6e-3 on one of a
+# hundred; benchmarks/learning.py shows their tests among fresh ones.
+_RIDGE_OF_ALL, _LEAST_RIDGE = 5.5e-3, 1e-6
 # Of so many images a last layer starts as a probe; and how far from the start to the end of its
 # training a network may go.
 _START_FROM, _SHARES = 20_000, (0.0, 0.5, 0.75, 1.0)
@@ -273,12 +274,11 @@ def _refit_all(
         return None, f"{start} (it does not end with a linear layer that could be refitted)"
     rows = DeviceRows(data, next(network.parameters()).device)
     feature_nd, mean_d, divisor_d = scaled_before(network, layer, rows)
-    share_n = data.weight / data.weight.sum()
-    ridge = _RIDGE_OF_ALL * float(share_n @ np.einsum("nd,nd->n", feature_nd, feature_nd))
 
     def fit(rows: Any, label_r: Ints, n_classes: int) -> Probe:
         dialled = turn_dial(data.weight[rows], label_r, n_classes, 1.0)
-        return dialled_probe(feature_nd[rows], label_r, dialled, ridge=max(ridge, _LEAST_RIDGE))
+        ridge = ridge_of_refit(feature_nd, data.weight, n_classes)
+        return dialled_probe(feature_nd[rows], label_r, dialled, ridge=ridge)
 
     if data.has_label_sets:
         probe = fit_each_label(
@@ -303,6 +303,17 @@ def _refit_all(
             )
     put_last_layer(network, layer, probe, mean_d, divisor_d)
     return layer, f"{start}, its last layer refitted on all training images by logit"
+
+
+def ridge_of_refit(feature_nd: npt.NDArray[Any], weight_n: Floats, n_classes: int) -> float:
+    """Compute c (1/M)(1 − 1/M) Σ_i w_i |x_i|²/Σ_i w_i, the penalty of a refitted layer.
+
+    Without the constant c it is the trace of the Hessian of the mean log loss of M equally likely
+    classes in the coefficients of one of them: the more classes, the less each one's images weigh.
+    """
+    square_n = np.einsum("nd,nd->n", feature_nd, feature_nd)
+    curvature = (1.0 - 1.0 / n_classes) / n_classes * np.average(square_n, weights=weight_n)
+    return max(_RIDGE_OF_ALL * float(curvature), _LEAST_RIDGE)
 
 
 def _lead_of_own(
