@@ -51,7 +51,7 @@ def test_other_images_are_judged_by_the_model_of_the_folder_alone(
         (table["y"] == table["prediction"]).mean()
     )
     assert [part["column"] for part in found["breakdowns"]][:2] == ["source", "y"]
-    assert not any("exact copies" in note for note in found["notes"])
+    assert not any("Exact copies" in note for note in found["notes"])
     assert (
         run_command(
             [
@@ -67,7 +67,7 @@ def test_other_images_are_judged_by_the_model_of_the_folder_alone(
         == 0
     )
     assert any(
-        "60 of these images are exact copies" in note
+        "Exact copies of images of the run: 60 of" in note
         for note in json.loads(capsys.readouterr().out)["notes"]
     )
     again = pd.read_parquet(tmp_path / "night.parquet").set_index("id")

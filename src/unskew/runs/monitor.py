@@ -183,7 +183,9 @@ def _read_state(home: Path, settings: dict[str, Any], restart: bool) -> WatchSta
     try:
         check_files(home, (STATE, IMAGES))
         record = read_json(path)
-        before, looks = dict(record["settings"]), [str(look) for look in record["looks"]]
+        before, looks = record["settings"], record["looks"]
+        if not (isinstance(before, dict) and isinstance(looks, list)):
+            raise ValueError("its settings or looks are of another kind")
         evidence = [
             {stream: {name: float(x) for name, x in own.items()} for stream, own in at.items()}
             for at in record["evidence"]
@@ -191,8 +193,8 @@ def _read_state(home: Path, settings: dict[str, Any], restart: bool) -> WatchSta
         if len(evidence) != len(looks) or any(_names(at) != _names(evidence[0]) for at in evidence):
             raise ValueError("its looks do not have the same tests")
         seen = read_parquet(home / IMAGES)
-        of_looks = {"id", "stream", "look"} <= set(seen.columns) and set(range(len(looks)))
-        if not of_looks or not set(seen["look"]) <= of_looks:
+        has_columns = {"id", "stream", "look"} <= set(seen.columns)
+        if not (looks and has_columns and set(seen["look"]) <= set(range(len(looks)))):
             raise ValueError("its parts do not belong together")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise DataError(
