@@ -8,7 +8,7 @@ How much is read off models trained on half of those. Along a learning curve a �
 linear in what happened to each image, so that it has the standard error of a mean over images. What
 a model with a given number of parameters loses by estimating them is of the order of 1/n: γ = 1,
 for which ρ = 1/k. On CIFAR-10 probes went along this curve (for k = 5 the measured ρ is in
-docs/learning-performance.md). Where every doubling of the images adds as much as the last one, γ →
+docs/ways-performance.md). Where every doubling of the images adds as much as the last one, γ →
 0 and ρ = log₂(k/(k−1)), which is larger: for k = 5, 0.32 instead of 0.20. Half that difference
 counts as an error.
 """
