@@ -71,7 +71,7 @@ def split_head(data: TrainingData, seed: int) -> tuple[TrainingData, TrainingDat
 
 def _check_parts(data: TrainingData, is_head_n: npt.NDArray[np.bool_]) -> None:
     if data.has_label_sets:
-        seen = [_seen_labels(part) for part in (data.label, *_parts(data.label, is_head_n))]
+        seen = [_seen_labels(data.label[part]) for part in (slice(None), is_head_n, ~is_head_n)]
         once = [data.classes[m] for m in sorted(seen[0] - (seen[1] & seen[2]))]
     else:
         both = set(data.label[is_head_n]) & set(data.label[~is_head_n])
@@ -93,10 +93,6 @@ def _check_parts(data: TrainingData, is_head_n: npt.NDArray[np.bool_]) -> None:
         )
 
 
-def _parts(values: npt.NDArray[Any], is_head_n: npt.NDArray[np.bool_]) -> tuple[Any, Any]:
-    return values[is_head_n], values[~is_head_n]
-
-
 def _seen_labels(label_nm: npt.NDArray[Any]) -> set[int]:
     """Return the labels that some images have and others lack."""
     return set(np.flatnonzero((label_nm == 1).any(axis=0) & (label_nm == 0).any(axis=0)).tolist())
@@ -104,9 +100,8 @@ def _seen_labels(label_nm: npt.NDArray[Any]) -> set[int]:
 
 def _worth(data: TrainingData, is_used_n: Any = 1.0) -> float:
     """Return how many equally weighted units the images are worth."""
-    return effective_size(
-        np.bincount(data.unit, weights=data.weight * is_used_n).astype(np.float64)
-    )
+    weight_u = np.bincount(data.unit, weights=data.weight * is_used_n)
+    return effective_size(weight_u.astype(np.float64))
 
 
 def finish_network(
@@ -281,12 +276,8 @@ def _refit_all(
         return dialled_probe(feature_nd[rows], label_r, dialled, ridge=ridge)
 
     if data.has_label_sets:
-        probe = fit_each_label(
-            data.label,
-            data.weight,
-            feature_nd.shape[1],
-            lambda m, rows, label_r: fit(rows, label_r, 2),
-        )
+        size = feature_nd.shape[1]
+        probe = fit_each_label(data.label, data.weight, size, lambda m, rows, y: fit(rows, y, 2))
     else:
         probe = fit(slice(None), data.label, len(data.classes))
     if validation is not None and _worth(validation.data) >= LEAST_ESS:
