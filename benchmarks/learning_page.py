@@ -239,7 +239,8 @@ def _means(own: Mapping[int, Record]) -> tuple[float, float, float]:
 
 
 def spread_text(value_s: Any) -> str:
-    return f"{value_s.mean():+.2f} ± {_error(value_s):.2f}"
+    error = f" ± {_error(value_s):.2f}" if value_s.size > 1 else ""
+    return f"{value_s.mean():+.2f}{error}"
 
 
 def curve_section(records: Mapping[Key, Record]) -> str:

@@ -8,13 +8,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from raising import refused
-from unskew.errors import ConfigError
+from unskew.errors import ConfigError, DataError
 from unskew.learn.dial import turn_dial
 
 
 def _problem(seed: int, n: int = 200, n_classes: int = 4) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     return rng.gamma(0.7, size=n) * (rng.random(n) > 0.1), rng.integers(0, n_classes, n)
+
+
+@pytest.mark.parametrize("weights", [[0.0, 0.0], [-1.0, 2.0], [np.nan, 1.0]])
+def test_weights_that_are_none_are_refused(weights: list[float]) -> None:
+    with refused(DataError, option="weight_n"):
+        turn_dial(np.array(weights), np.array([0, 1]), 2, 0.5)
+
+
+def test_a_class_beyond_the_last_is_refused() -> None:
+    with refused(DataError, option="label_n", limit=2):
+        turn_dial(np.ones(2), np.array([0, 5]), 2, 0.5)
 
 
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 0.25, 0.5, 1.0]))

@@ -86,10 +86,12 @@ def test_the_penalty_of_a_refit_is_relative_to_the_curvature_of_one_class(n_clas
 def test_auto_leaves_layers_that_it_cannot_or_need_not_refit(tmp_path) -> None:
     data = unequal_features(300, 0)
     even = replace(data, weight=np.ones(300))
+    rounded = replace(data, weight=1.0 + 1e-12 * np.arange(300))
     bent = _settings(model="training_networks:bent_logits")
     for name, images, settings, word in (
         ("bent", data, bent, "does not end with a linear layer"),
         ("even", even, _settings(), "half, where networks start;"),
+        ("rounded", rounded, _settings(), "half, where networks start;"),
     ):
         model = train_model(images, settings, tmp_path / name, logs=False)
         half = replace(settings, way="half")

@@ -147,3 +147,13 @@ def test_a_class_without_weight_is_never_predicted() -> None:
     weight_n = np.where(label_n == 2, 0.0, 1.0)
     tuned = tune_probe(X_nd, label_n, weight_n, 3)
     assert set(tuned.probe.predict(X_nd)) == {0, 1}
+
+
+def test_few_effective_images_fit_one_temperature() -> None:
+    """Biases and a slope of classes are chosen from 300 equally weighted units on, as a way is."""
+    rng = np.random.default_rng(0)
+    label = rng.integers(0, 3, 200)
+    X = np.eye(3)[label] + 2.0 * rng.normal(size=(200, 3))
+    tuned = tune_probe(X, label, np.array([1.0, 2.0, 8.0])[label], 3)
+    assert not tuned.calibration.bias.any()
+    assert tuned.calibration.factor is None

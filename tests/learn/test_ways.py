@@ -7,7 +7,14 @@ import pytest
 
 from raising import refused
 from unskew.errors import ConfigError
-from unskew.learn.ways import HeldOutHits, WayChoice, check_way, choose_way, way_of
+from unskew.learn.ways import (
+    HeldOutHits,
+    WayChoice,
+    check_way,
+    choose_way,
+    join_choices,
+    way_of,
+)
 
 TAUS = np.array([0.0, 0.5, 1.0])
 
@@ -183,3 +190,10 @@ def test_a_ridge_is_left_only_for_a_better_one() -> None:
 
     assert chosen([0.8, 0.8, 0.8]) == 0.01
     assert chosen([0.8, 0.8, 0.83]) == 0.1
+
+
+def test_of_several_labels_too_few_images_are_said() -> None:
+    few, many = (WayChoice("half", 0.01, "half.", ess=ess) for ess in (90.0, 400.0))
+    assert "Of 1 the held-out images" in join_choices({"a": few, "b": many}).reason
+    assert "too few" not in join_choices({"a": many, "b": many}).reason
+    assert join_choices({}).ess is None

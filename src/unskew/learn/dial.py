@@ -82,8 +82,8 @@ def turn_dial(
     >>> dialled.weight.tolist(), np.exp(-dialled.logit_shift).tolist()
     ([1.0, 1.0, 1.0], [0.5, 2.0])
     """
-    if not np.isfinite(weight_n).all():
-        raise DataError("weights are finite numbers, one for each image.", option="weight_n")
+    if not np.isfinite(weight_n).all() or weight_n.min(initial=0.0) < 0 or not weight_n.any():
+        raise DataError("weights are finite, not negative, and not all zero.", option="weight_n")
     is_read = label_n.dtype.kind in ("biu" if label_n.ndim == 1 else "biuf")
     if label_n.ndim not in (1, 2) or len(label_n) != weight_n.size or not is_read:
         raise DataError(
@@ -91,6 +91,12 @@ def turn_dial(
             f"shape {label_n.shape} of type {label_n.dtype}.",
             option="label_n",
             value=list(label_n.shape),
+        )
+    if label_n.ndim == 1 and not 0 <= label_n.min() <= label_n.max() < n_classes:
+        raise DataError(
+            f"label_n holds classes 0 to {n_classes - 1}; got {label_n.min()} to {label_n.max()}.",
+            option="label_n",
+            limit=n_classes,
         )
     count_n = np.ones(weight_n.size) if count_n is None else count_n
     weight_n = weight_n * (count_n[weight_n > 0].sum() / weight_n.sum())

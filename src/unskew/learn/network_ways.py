@@ -41,7 +41,7 @@ _HEAD_SHARE = 2 / 11
 # loss in one class of M equally frequent ones, (1/M)(1 − 1/M) times the mean square of an image's
 # features. From 2e-3 to 6e-3 was best on two data sets of ten classes, and below 6e-3 on one of a
 # hundred; benchmarks/learning.py shows their tests among fresh ones.
-_RIDGE_OF_ALL, _LEAST_RIDGE = 5.5e-3, 1e-6
+_RIDGE_OF_ALL, _LEAST_RIDGE, _SAME = 5.5e-3, 1e-6, 1e-9
 # Of so many images a last layer starts as a probe; and how far from the start to the end of its
 # training a network may go.
 _START_FROM, _SHARES = 20_000, (0.0, 0.5, 0.75, 1.0)
@@ -262,7 +262,7 @@ def _refit_all(
     from unskew.learn.last_layer import find_last_layer, put_last_layer, scaled_before
 
     data = run.data
-    if np.ptp(data.weight) == 0.0:
+    if np.ptp(data.weight) <= _SAME * data.weight.max():
         return None, start
     layer = find_last_layer(network, data.X.shape[1:], len(data.classes))
     if layer is None:

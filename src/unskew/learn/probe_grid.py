@@ -19,12 +19,14 @@ from unskew.learn.dial import Dialled, keep_class_shares, turn_dial
 from unskew.learn.logit_calibration import (
     LogitCalibration,
     choose_calibration,
+    fit_logit_calibration,
     held_out_losses,
 )
 from unskew.learn.presets import TAUS
 from unskew.learn.probe import Probe, fit_probe
-from unskew.learn.ways import START, HeldOutHits, WayChoice, choose_way
+from unskew.learn.ways import LEAST_ESS, START, HeldOutHits, WayChoice, choose_way
 from unskew.records import Floats, Ints
+from unskew.records.clustered_mean import effective_size
 from unskew.splits.folds import deal_folds
 
 RIDGES = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
@@ -175,7 +177,10 @@ def tune_probe(
     if calibrate and n_folds > 1:
         dialled = _dialled(weight_m, label_m, choice.tau, offset_m)
         logit_mm = cross_fit_logits(X_md, label_m, dialled, fold_m, [ridge], advance=advance)[0]
-        calibration, _ = choose_calibration(logit_mm, label_m, judge_m, unit_m, seed=seed)
+        if effective_size(np.bincount(unit_m, weights=judge_m).astype(np.float64)) < LEAST_ESS:
+            calibration = fit_logit_calibration(logit_mm, label_m, judge_m, unit_m, biases=False)
+        else:
+            calibration, _ = choose_calibration(logit_mm, label_m, judge_m, unit_m, seed=seed)
     dialled = _dialled(weight_n, label_n, choice.tau, offset_m)
     probe = dialled_probe(X_nd, label_n, dialled, ridge=ridge, tol=tol)
     return TunedProbe(calibrated(probe, calibration), choice, calibration)

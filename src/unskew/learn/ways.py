@@ -141,12 +141,19 @@ def join_choices(choices: Mapping[str, WayChoice]) -> WayChoice:
     scores = [choice.score for choice in own if choice.score is not None]
     sizes = [choice.ess for choice in own if choice.ess is not None]
     ridges = {choice.ridge for choice in own}
+    n_few = sum(ess < LEAST_ESS for ess in sizes)
+    few = (
+        f" Of {n_few} the held-out images are worth fewer than {LEAST_ESS:.0f} equally weighted "
+        "ones, which is too few to choose."
+        if n_few
+        else ""
+    )
     return WayChoice(
         ways[0] if len(ways) == 1 else "auto",
         ridges.pop() if len(ridges) == 1 else None,
-        f"each of {len(own)} labels by itself: {'; '.join(parts)}.",
-        score=float(np.mean(scores)) if len(scores) == len(own) else None,
-        ess=min(sizes) if len(sizes) == len(own) else None,
+        f"each of {len(own)} labels by itself: {'; '.join(parts)}.{few}",
+        score=float(np.mean(scores)) if 0 < len(scores) == len(own) else None,
+        ess=min(sizes) if 0 < len(sizes) == len(own) else None,
         labels=choices,
     )
 
