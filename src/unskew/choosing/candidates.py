@@ -210,7 +210,7 @@ def evaluate_candidate(
     checked: Sequence[str],
     seed: int,
 ) -> Candidate:
-    """Fit to all images, score with folds left out, compare with the facts, check the fit."""
+    """Fit, score with folds left out, compare with the facts, check; report what fails."""
     is_sample = folds.target is not None and folds.target.kind == "sample"
     start = Candidate(name, model, by_sample=is_sample)
     weights, failure, notes = _attempt(

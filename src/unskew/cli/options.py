@@ -161,9 +161,8 @@ class Common:
         """Read the settings of a file as these options change them."""
         from unskew.runs.inputs import load_config
 
-        own: dict[str, Any] = {"seed": self.seed, "jobs": self.jobs, "target": self.target}
-        own["engine"] = self.engine
-        return load_config(configuration, **own, allow_code=self.allowed, **changes)
+        changes |= {"seed": self.seed, "jobs": self.jobs, "engine": self.engine}
+        return load_config(configuration, target=self.target, allow_code=self.allowed, **changes)
 
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -41,7 +41,8 @@ _HEAD_SHARE = 2 / 11
 # loss in one class of M equally frequent ones, (1/M)(1 − 1/M) times the mean square of an image's
 # features. From 2e-3 to 6e-3 was best on two data sets of ten classes, and below 6e-3 on one of a
 # hundred; benchmarks/learning.py shows their tests among fresh ones.
-_RIDGE_OF_ALL, _LEAST_RIDGE, _SAME = 5.5e-3, 1e-6, 1e-9
+_RIDGE_OF_ALL, _LEAST_RIDGE = 5.5e-3, 1e-6
+_SAME = 1e-9  # Weights that differ by less, relative to the largest, are equal but for rounding.
 # Of so many images a last layer starts as a probe; and how far from the start to the end of its
 # training a network may go.
 _START_FROM, _SHARES = 20_000, (0.0, 0.5, 0.75, 1.0)
@@ -100,8 +101,7 @@ def _seen_labels(label_nm: npt.NDArray[Any]) -> set[int]:
 
 def _worth(data: TrainingData, is_used_n: Any = 1.0) -> float:
     """Return how many equally weighted units the images are worth."""
-    weight_u = np.bincount(data.unit, weights=data.weight * is_used_n)
-    return effective_size(weight_u.astype(np.float64))
+    return effective_size(np.bincount(data.unit, weights=data.weight * is_used_n).astype(float))
 
 
 def finish_network(
@@ -270,16 +270,18 @@ def _refit_all(
     rows = DeviceRows(data, next(network.parameters()).device)
     feature_nd, mean_d, divisor_d = scaled_before(network, layer, rows)
 
-    def fit(rows: Any, label_r: Ints, n_classes: int) -> Probe:
+    n_classes = 2 if data.has_label_sets else len(data.classes)
+    ridge = ridge_of_refit(feature_nd, data.weight, n_classes)
+
+    def fit(rows: Any, label_r: Ints) -> Probe:
         dialled = turn_dial(data.weight[rows], label_r, n_classes, 1.0)
-        ridge = ridge_of_refit(feature_nd, data.weight, n_classes)
         return dialled_probe(feature_nd[rows], label_r, dialled, ridge=ridge)
 
     if data.has_label_sets:
         size = feature_nd.shape[1]
-        probe = fit_each_label(data.label, data.weight, size, lambda m, rows, y: fit(rows, y, 2))
+        probe = fit_each_label(data.label, data.weight, size, lambda m, rows, y: fit(rows, y))
     else:
-        probe = fit(slice(None), data.label, len(data.classes))
+        probe = fit(slice(None), data.label)
     if validation is not None and _worth(validation.data) >= LEAST_ESS:
         lead = _lead_of_own(
             network,
@@ -339,9 +341,7 @@ def _calibrate(
     data, ess = validation.data, _worth(validation.data)
     worth = f"the validation images are worth {ess:.0f} equally weighted ones"
     if ess < _ENOUGH_FOR_SCALE:
-        reason = (
-            f"{start}; {worth}, and calibrating its probabilities needs {_ENOUGH_FOR_SCALE:.0f}."
-        )
+        reason = f"{start}; {worth}, and calibration needs {_ENOUGH_FOR_SCALE:.0f}."
         return WayChoice("half", None, reason), None
     logit_nm = logits_of(network, validation)
     if data.has_label_sets:

@@ -71,7 +71,7 @@ def source_codes(
 
 
 def check_same_order(column: Any, what: str, omega: Any) -> None:
-    """Refuse two pandas objects with the same index in another order."""
+    """Refuse pandas objects in another order, which would be joined wrongly by position."""
     own: Any = getattr(column, "index", None)
     other: Any = getattr(omega, "index", None)
     if (

@@ -238,7 +238,7 @@ def student_estimate(mean: float, stderr: float, freedom: float, level: float) -
 
 
 def check_order(values: Any, weights: Weights, name: str = "values") -> None:
-    """Refuse a pandas Series whose index holds the ids in another order."""
+    """Refuse a pandas Series in another order: by position its values go to wrong images."""
     index: Any = getattr(values, "index", None)
     if not hasattr(index, "equals") or len(index) != weights.weight.size:
         return

@@ -165,7 +165,7 @@ def private_population(population: str) -> str:
 
 
 def shown_size(ess: float | None, private: bool) -> float | None:
-    """Return an effective size; where only aggregates are shown, rounded down to two digits."""
+    """Return an effective size; aggregates are rounded down, as it never exceeds the images."""
     if ess is None or not math.isfinite(ess) or ess <= 0 or not private:
         return ess
     unit = 10.0 ** (math.floor(math.log10(ess)) - 1)

@@ -76,7 +76,7 @@ def tabulate_strata(weighed: WeightedPool, stderr_c: Floats | None = None) -> St
 
 
 def hidden_levels(weighed: WeightedPool, table: StratumTable, name: str) -> set[str]:
-    """Return the levels of one attribute that have a withheld stratum."""
+    """Return the levels that have a withheld stratum: their counts would reveal it."""
     strata = weighed.strata
     if strata is None or table.hidden is None or name not in strata.by:
         return set()
