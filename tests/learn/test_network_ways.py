@@ -15,6 +15,7 @@ from raising import refused  # noqa: E402
 from unskew.errors import ConfigError, DataError  # noqa: E402
 from unskew.learn import TrainedModel, load_trained, settings_of, train_model  # noqa: E402
 from unskew.learn.network_ways import ridge_of_refit, split_head  # noqa: E402
+from unskew.learn.presets import TAUS  # noqa: E402
 from unskew.learn.recipes import Recipe  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -58,6 +59,7 @@ def test_auto_refits_its_last_layer_on_all_training_images_by_logit(tmp_path) ->
     for name, value in half.network.state_dict().items():
         assert torch.equal(value, model.network.state_dict()[name]) == ("last" not in name)
     assert "refitted on all training images" in model.choice.reason
+    assert (model.choice.way, model.choice.refit, model.choice.tau) == ("half", "logit", 1.0)
     z = _logits(model, data.X) - np.log(1.0 / np.bincount(data.label))
     shifted = np.exp(z - z.max(axis=1, keepdims=True))
     share = (shifted / shifted.sum(axis=1, keepdims=True)).mean(axis=0)
@@ -179,6 +181,11 @@ def test_the_head_is_the_tuned_probe_of_the_body_s_features(tmp_path) -> None:
     assert f"{len(head):,} images" in model.choice.reason
     assert {row.way for row in model.choice.scores} == {"weights", "half", "logit"}
     assert model.choice.ridge is not None
+    # What the last layer learned by is recorded, and its score is the corrected one of that row.
+    assert model.choice.refit in TAUS
+    assert model.choice.tau == TAUS[model.choice.refit]
+    assert model.choice.own.way == model.choice.refit
+    assert model.choice.optimism == model.choice.own.score - model.choice.score
     test = unequal_features(6000, 2)
     scores = model.scores(test.X)
     right = np.average(scores.argmax(1) == test.label, weights=test.weight)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from raising import refused
+from unskew.errors import DataError
 from unskew.learn.dial import keep_class_shares, turn_dial
 from unskew.learn.logit_calibration import LogitCalibration
 from unskew.learn.probe import Probe, fit_probe
@@ -157,3 +159,23 @@ def test_few_effective_images_fit_one_temperature() -> None:
     tuned = tune_probe(X, label, np.array([1.0, 2.0, 8.0])[label], 3)
     assert not tuned.calibration.bias.any()
     assert tuned.calibration.factor is None
+
+
+def test_of_weights_that_do_not_depend_on_the_class_there_is_one_way() -> None:
+    rng = np.random.default_rng(0)
+    X, label, weight = rng.normal(size=(800, 2)), np.tile([0, 1], 400), np.ones(800)
+    X[:, 0] += label
+    choice = tune_probe(X, label, weight, 2).choice
+    assert choice.reason == (
+        "half: the weights do not depend on the class, so that all ways are the same."
+    )
+    assert "no other way was tried" in tune_probe(X, label, weight, 2, taus=[0.0]).choice.reason
+
+
+@pytest.mark.parametrize("bad", [-1.0, np.inf, 0.0])
+def test_weights_that_nothing_can_be_learned_from_are_refused(bad: float) -> None:
+    X, label, weight = np.ones((40, 2)), np.tile([0, 1], 20), np.ones(40)
+    wrong = np.full(40, 0.0) if bad == 0 else np.where(np.arange(40) == 7, bad, 1.0)
+    for weights in ((wrong, weight), (weight, wrong)):
+        with refused(DataError, option="weight_n"):
+            tune_probe(X, label, weights[0], 2, judge_weight_n=weights[1])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from unskew.errors import ConfigError
 from unskew.learn.ways import (
     HeldOutHits,
     WayChoice,
+    WayScore,
     check_way,
     choose_way,
     join_choices,
@@ -90,10 +93,27 @@ def test_a_single_way_has_its_ridge_chosen() -> None:
     judged = HeldOutHits(np.zeros(2), np.array([0.01, 0.1]), hits, np.ones(1000), np.arange(1000))
     choice = choose_way(judged)
     assert (choice.way, choice.ridge, choice.tau) == ("weights", 0.1, 0.0)
-    few = choose_way(judged, least_ess=2000)
+    few = choose_way(judged, least_ess=2000, alone="asked for")
     assert (few.way, few.ridge) == ("weights", 0.01)
+    assert few.reason == (
+        "weights: asked for. Its ridge is the usual one: the held-out images are worth 1000 "
+        "equally weighted ones, and a choice needs 2000."
+    )
     for one in (choice, few):
         assert WayChoice.from_dict(one.to_dict()) == one
+
+
+def test_a_power_of_the_weights_is_a_way_of_its_own() -> None:
+    rows = (WayScore("weights", None, 0.7, 0.0, 0.0), WayScore("weights", None, 0.8, 0.1, 0.0, 0.0))
+    choice = WayChoice("weights", None, "…", rows, 0.78, power=0.0)
+    assert [row.name for row in rows] == ["weights", "equal weights"]
+    assert (choice.name, choice.own) == ("equal weights", rows[1])
+    assert choice.optimism == pytest.approx(0.02)
+    assert "is 78.0%" in choice.sentence
+    assert WayChoice.from_dict(choice.to_dict()) == choice
+    middle = replace(choice, power=0.5, score=None)
+    assert (middle.name, middle.own) == ("square roots of the weights", None)
+    assert (middle.optimism, middle.sentence) == (0.0, "…")
 
 
 def test_of_equal_ridges_the_one_next_to_the_default_is_taken() -> None:

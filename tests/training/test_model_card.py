@@ -113,7 +113,8 @@ def test_a_card_says_which_way_was_chosen_and_from_which(hostile: tuple[CardFact
     rows = (WayScore("weights", 0.1, 0.7, -0.02, 0.01), WayScore("half", 0.01, 0.72, 0.0, 0.0))
     choice = WayChoice("half", 0.01, "half: because.", rows, 0.71, 500.0)
     card = render_card(replace(facts, choice=choice), scores)
-    assert "| way | half: because. Ridge 0.01. |" in card
+    corrected = "Corrected for having been chosen on these images, its accuracy there is 71.0%."
+    assert f"| way | half: because. {corrected} Ridge 0.01. |" in card
     assert "| weights | 70.0% | -2.0 | 1.0 |" in card
     assert "| half (chosen) | 72.0% | +0.0 | 0.0 |" in card
 

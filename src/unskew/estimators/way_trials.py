@@ -15,7 +15,7 @@ from unskew.estimators.dialled_fit import DialledFit, WeighedImages, fit_at, why
 from unskew.learn.logit_calibration import fit_logit_calibration
 from unskew.learn.presets import Way
 from unskew.learn.sklearn_fit import AdjustedClassifier
-from unskew.learn.ways import LEAST_ESS, WayChoice, WayScore
+from unskew.learn.ways import LEAST_ESS, WayChoice, WayScore, few_judge
 from unskew.records import Floats, Ints
 from unskew.records.clustered_mean import effective_size
 from unskew.records.levels import level_text
@@ -87,11 +87,7 @@ def _choose(
     judges = replace(images.take(judge), group=unit_n[judge])
     ess = effective_size(np.bincount(unit_n[judge], weights=judges.weight).astype(np.float64))
     if ess < LEAST_ESS:
-        reason = (
-            f"the held-out images are worth {ess:.0f} equally weighted ones, and a choice needs "
-            f"{LEAST_ESS:.0f}"
-        )
-        return _untried(line.untried, reason, ess), 1.0, ()
+        return _untried(line.untried, few_judge(ess), ess), 1.0, ()
     try:
         first, second = (
             _try_out(estimator, images, end, train, judges, fit_params)
@@ -304,7 +300,7 @@ def _describe(
         WayScore("weights", None, scores[0], 0.0, 0.0),
         WayScore(line.other.way, None, scores[1], gain, error, line.other.power),
     )
-    other = "logit" if line.between_classes else "equal weights"
+    other = line.other.name
     sign = -1.0 if winner < 0 else 1.0
     measured = (
         f"accuracy {100 * sign * gain:+.1f} ± {100 * error:.1f} points, Brier score "
@@ -312,10 +308,9 @@ def _describe(
         "target"
     )
     if winner == 0:
-        middle = "half" if line.between_classes else "square roots of the weights"
         reason = (
-            f"{middle}, between weights and {other}, neither of which is clearly better ({other} "
-            f"against weights: {measured})."
+            f"{line.middle.name}, between weights and {other}, neither of which is clearly better "
+            f"({other} against weights: {measured})."
         )
         return replace(line.middle, reason=reason, scores=rows)
     # How much higher the accuracy of the winner is on the images that it won on, had the gains

@@ -82,8 +82,7 @@ def turn_dial(
     >>> dialled.weight.tolist(), np.exp(-dialled.logit_shift).tolist()
     ([1.0, 1.0, 1.0], [0.5, 2.0])
     """
-    if not np.isfinite(weight_n).all() or weight_n.min(initial=0.0) < 0 or not weight_n.any():
-        raise DataError("weights are finite, not negative, and not all zero.", option="weight_n")
+    check_weights(weight_n)
     is_read = label_n.dtype.kind in ("biu" if label_n.ndim == 1 else "biuf")
     if label_n.ndim not in (1, 2) or len(label_n) != weight_n.size or not is_read:
         raise DataError(
@@ -105,6 +104,12 @@ def turn_dial(
     log_a_m = _log_factor(weight_n, label_n, n_classes, count_n)
     dialled_n = weight_n * np.exp(-tau * log_a_m)[label_n]
     return Dialled(tau, dialled_n / dialled_n[dialled_n > 0].mean(), -tau * log_a_m)
+
+
+def check_weights(weight_n: Floats) -> None:
+    """Refuse weights from which nothing can be learned."""
+    if not np.isfinite(weight_n).all() or weight_n.min(initial=0.0) < 0 or not weight_n.any():
+        raise DataError("weights are finite, not negative, and not all zero.", option="weight_n")
 
 
 def keep_class_shares(weight_n: Floats, label_n: Ints, rows: Ints) -> Floats:

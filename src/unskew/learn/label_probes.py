@@ -12,6 +12,7 @@ import scipy.special
 
 from unskew.engine.arguments import Positive, Seed, Share, checked
 from unskew.errors import DataError, first_few
+from unskew.learn.dial import check_weights
 from unskew.learn.presets import TAUS
 from unskew.learn.probe import Probe
 from unskew.learn.probe_grid import RIDGES, tune_probe
@@ -172,6 +173,5 @@ def check_label_sets(
             "contains other values.",
             option="present_nm",
         )
-    if not (weight_n > 0).any():
-        raise DataError("weights are finite, not negative, and not all zero.", option="weight_n")
+    check_weights(weight_n)
     return label_nm, names

@@ -1,6 +1,4 @@
-"""How good a network is; how it starts, and what happens to it after its epochs: averaged with its
-start, its last layer refitted, its logits calibrated.
-"""
+"""How a network starts and is judged; after its epochs it is averaged, refitted, calibrated."""
 
 from __future__ import annotations
 
@@ -132,7 +130,8 @@ def finish_network(
         if share > 0:
             refitted, words = _refit_all(network, run, validation, words)
         choice, calibration = _calibrate(network, validation, run.settings.seed, words)
-    has_bias = layer if refitted is None and start is not None else refitted
+        choice = replace(choice, refit="logit" if refitted else None)
+    has_bias = refitted or (None if start is None else layer)
     return {
         "network": network.state_dict(),
         "choice": choice.to_dict(),
@@ -228,7 +227,7 @@ def _refit(
     """
     from unskew.learn.last_layer import find_last_layer, put_last_layer, scaled_before
 
-    data, recipe = run.data if run.head is None else run.head, run.recipe
+    data, recipe = run.head or run.data, run.recipe
     # The factor may have been learned.
     layer = find_last_layer(network, data.X.shape[1:], len(data.classes)) or layer
     rows = DeviceRows(data, next(network.parameters()).device)
@@ -246,7 +245,7 @@ def _refit(
         f"by {tuned.choice.reason}"
     )
     last = tuned.calibration.of_spread() if isinstance(tuned, TunedProbe) else None
-    return replace(tuned.choice, way="head", reason=reason), last
+    return replace(tuned.choice, way="head", refit=tuned.choice.way, reason=reason), last
 
 
 def _refit_all(

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from unskew.engine.arguments import Count, Positive, Seed, Share, checked
-from unskew.errors import ConfigError, DataError
-from unskew.learn.dial import Dialled, keep_class_shares, turn_dial
+from unskew.errors import ConfigError
+from unskew.learn.dial import Dialled, check_weights, keep_class_shares, turn_dial
 from unskew.learn.logit_calibration import (
     LogitCalibration,
     choose_calibration,
@@ -154,8 +154,8 @@ def tune_probe(
     stratum_n = label_n if stratum_n is None else stratum_n
     judge_n = weight_n if judge_weight_n is None else judge_weight_n
     offset_m = np.zeros(n_classes) if logit_offset_m is None else logit_offset_m
-    if not (np.isfinite(weight_n).all() and np.isfinite(judge_n).all()):
-        raise DataError("weights are finite numbers, one for each image.", option="weight_n")
+    check_weights(weight_n)
+    check_weights(judge_n)
     rows = some_rows(unit_n, np.maximum(weight_n, judge_n), seed)
     X_md, label_m, weight_m, judge_m = X_nd[rows], label_n[rows], weight_n[rows], judge_n[rows]
     unit_m = np.unique(unit_n[rows], return_inverse=True)[1]
@@ -163,15 +163,18 @@ def tune_probe(
     fold_m = (
         deal_folds(unit_m, stratum_n[rows], n_folds, seed) if n_folds > 1 else np.zeros_like(unit_m)
     )
-    if not turn_dial(weight_m, label_m, n_classes, 1.0).shifts:
-        # The weights do not depend on the label: every way is the same.
+    is_same = len(taus) > 1 and not turn_dial(weight_m, label_m, n_classes, 1.0).shifts
+    if is_same:
         taus = [tau for tau in taus if tau == START] or list(taus)[:1]
     judged = []
     for tau in taus:
         dialled = _dialled(weight_m, label_m, tau, offset_m)
         logit_rmm = cross_fit_logits(X_md, label_m, dialled, fold_m, ridges, advance=advance)
         judged.append(judge_ridges(logit_rmm, label_m, tau, ridges, judge_m, unit_m))
-    choice = choose_way(join_candidates(judged), seed=seed)
+    alone = "no other way was tried"
+    if is_same:
+        alone = "the weights do not depend on the class, so that all ways are the same"
+    choice = choose_way(join_candidates(judged), seed=seed, alone=alone)
     ridge = float(ridges[0] if choice.ridge is None else choice.ridge)
     calibration = LogitCalibration(1.0, np.zeros(n_classes))
     if calibrate and n_folds > 1:

@@ -55,6 +55,17 @@ class WayScore:
     stderr: float
     power: float = 1.0
 
+    @property
+    def name(self) -> str:
+        """The way in words; other powers than 1 have names of their own."""
+        return name_of(self.way, self.power)
+
+
+def name_of(way: Way, power: float) -> str:
+    """Return the name of a way from weights that are taken to a power before."""
+    names = {0.0: "equal weights", 0.5: "square roots of the weights"}
+    return way if power == 1.0 else names.get(power, f"{way}, weights to the power {power:g}")
+
 
 @dataclass(frozen=True)
 class WayChoice:
@@ -66,11 +77,12 @@ class WayChoice:
     ridge : of a probe; None for other learners.
     reason : in words.
     scores : of every way that was tried; empty where nothing was chosen from.
-    score : weighted accuracy of the chosen way, corrected for the choice; None where nothing was
-        held out.
+    score : weighted accuracy of the chosen way, corrected for the choice; None where it was not
+        tried itself.
     ess : effective number of units that judged.
     power : to which the weights are taken before: 1; less where weights are worth too few images
         for what they bring; 0: they are equal.
+    refit : of a network, the way in which its last layer was refitted; None where it was not.
     labels : of images with any number of labels, the choice for each; "auto" and None above where
         they differ.
     """
@@ -82,18 +94,39 @@ class WayChoice:
     score: float | None = None
     ess: float | None = None
     power: float = 1.0
+    refit: Way | None = None
     labels: Mapping[str, WayChoice] = field(default_factory=dict)
 
     @property
     def tau(self) -> float:
-        """The position of the dial."""
-        return TAUS.get(self.way, START)
+        """The position of the dial; of a network whose last layer was refitted, of that layer."""
+        return TAUS.get(self.refit or self.way, START)
+
+    @property
+    def name(self) -> str:
+        """The way in words, as in the rows of ``scores``."""
+        return name_of(self.way, self.power)
+
+    @property
+    def own(self) -> WayScore | None:
+        """The row of ``scores`` that was chosen; None where it was not tried itself."""
+        key = (self.refit or self.way, self.power)
+        return next((row for row in self.scores if (row.way, row.power) == key), None)
 
     @property
     def optimism(self) -> float:
         """How much higher its score is on the images that chose it; 0 where none did."""
-        own = [row.score for row in self.scores if row.way == self.way]
-        return own[0] - self.score if own and self.score is not None else 0.0
+        return 0.0 if self.own is None or self.score is None else self.own.score - self.score
+
+    @property
+    def sentence(self) -> str:
+        """The reason, and what the choice leaves of the score."""
+        if self.optimism <= 0 or self.score is None:
+            return self.reason
+        return (
+            f"{self.reason} Corrected for having been chosen on these images, its accuracy there "
+            f"is {100 * self.score:.1f}%."
+        )
 
     def without_labels(self) -> WayChoice:
         """Return it without the names of labels, which may be withheld."""
@@ -103,7 +136,8 @@ class WayChoice:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for a file."""
-        values = {**asdict(self), "tau": self.tau, "scores": [asdict(row) for row in self.scores]}
+        rows = [{"name": row.name, **asdict(row)} for row in self.scores]
+        values = {"name": self.name, **asdict(self), "tau": self.tau, "scores": rows}
         by_label = {name: choice.to_dict() for name, choice in self.labels.items()}
         return values | {"labels": by_label} if by_label else _without_labels(values)
 
@@ -111,9 +145,13 @@ class WayChoice:
     @checked
     def from_dict(cls, values: Mapping[str, Any]) -> WayChoice:
         """Read what `to_dict` returned."""
-        known = {name: value for name, value in values.items() if name != "tau"}
+
+        def fields(record: Mapping[str, Any]) -> dict[str, Any]:
+            return {key: value for key, value in record.items() if key not in ("name", "tau")}
+
         try:
-            known["scores"] = tuple(WayScore(**row) for row in values["scores"])
+            known = fields(values)
+            known["scores"] = tuple(WayScore(**fields(row)) for row in values["scores"])
             by_label = values.get("labels", {})
             known["labels"] = {name: cls.from_dict(choice) for name, choice in by_label.items()}
             return cls(**known)
@@ -244,37 +282,50 @@ class _UnitSums:
         return gain, max(paired_error(difference_u, self.weight, count_u), _ROUNDING)
 
 
-def choose_way(judged: HeldOutHits, *, least_ess: float = LEAST_ESS, seed: int = 0) -> WayChoice:
+def choose_way(
+    judged: HeldOutHits,
+    *,
+    least_ess: float = LEAST_ESS,
+    seed: int = 0,
+    alone: str = "no other way was tried",
+) -> WayChoice:
     """Choose the dial, and a ridge with it, from held-out scores.
 
     It starts from τ = ½ and the ridge next to 0.01, and leaves a ridge, then τ, only for one that
     is better by more than one standard error of the paired difference Σ_i w_i (h_i − h′_i),
     clustered by unit; h are hits, for ridges log losses where there are any. With fewer than
     ``least_ess`` effective units it leaves neither. The score is corrected for the choice by a
-    bootstrap of the units. Where ½ is no candidate, the first τ takes its place.
+    bootstrap of the units. Where ½ is no candidate, the first τ takes its place. ``alone`` says why
+    there is a single τ, if there is.
     """
     units = judged.by_unit()
     ess = effective_size(units.weight)
     if ess < least_ess:
-        return _no_choice(judged, units.right.sum(axis=1), ess, least_ess)
+        return _no_choice(judged, units.right.sum(axis=1), ess, least_ess, alone)
     chosen, rows = _decide(judged, units, np.ones_like(units.weight))
     score = float(units.right[chosen].sum()) - _optimism(judged, seed)
     row = next(row for row in rows if row.way == way_of(float(judged.tau[chosen])))
-    return WayChoice(row.way, row.ridge, _reason(row, rows, way_of(judged.start)), rows, score, ess)
+    reason = _reason(row, rows, way_of(judged.start), alone)
+    return WayChoice(row.way, row.ridge, reason, rows, score, ess)
 
 
-def _no_choice(judged: HeldOutHits, score_c: Floats, ess: float, least_ess: float) -> WayChoice:
+def _no_choice(
+    judged: HeldOutHits, score_c: Floats, ess: float, least_ess: float, alone: str
+) -> WayChoice:
     way, at = way_of(judged.start), _default(judged, judged.start)
-    is_alone = bool((judged.tau == judged.start).all())
-    reason = f"{way}: no other way was tried." if is_alone else too_few(ess, least_ess, way)
+    few, reason = few_judge(ess, least_ess), f"{way}: {alone}."
+    if not (judged.tau == judged.start).all():
+        reason = f"{way}, the starting point: {few}."
+    elif judged.tau.size > 1:
+        reason += f" Its ridge is the usual one: {few}."
     return WayChoice(way, _ridge(judged.ridge[at]), reason, (), float(score_c[at]), ess)
 
 
-def too_few(ess: float, least_ess: float = LEAST_ESS, way: Way = "half") -> str:
-    """Say that nothing is chosen, because too few effective units were held out."""
+def few_judge(ess: float, least_ess: float = LEAST_ESS) -> str:
+    """Say that the held-out images are worth too few to choose by."""
     return (
-        f"{way}, the starting point: the held-out images are worth {ess:.0f} equally weighted "
-        f"ones, and a choice needs {least_ess:.0f}."
+        f"the held-out images are worth {ess:.0f} equally weighted ones, and a choice needs "
+        f"{least_ess:.0f}"
     )
 
 
@@ -354,7 +405,7 @@ def _ridge(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 
-def _reason(chosen: WayScore, rows: Sequence[WayScore], start: Way) -> str:
+def _reason(chosen: WayScore, rows: Sequence[WayScore], start: Way, alone: str) -> str:
     if chosen.way != start:
         return (
             f"{chosen.way}: {_points(chosen.gain)} ± {100 * chosen.stderr:.1f} points better than "
@@ -367,7 +418,7 @@ def _reason(chosen: WayScore, rows: Sequence[WayScore], start: Way) -> str:
         f"{start}: no other way is better by more than one standard error on held-out images "
         f"weighted to the target ({others} points)."
         if others
-        else f"{start}: no other way was tried."
+        else f"{start}: {alone}."
     )
 
 

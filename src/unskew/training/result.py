@@ -14,7 +14,7 @@ from unskew.evaluation.metric_value import MetricValue
 from unskew.evaluation.predictions import population_sentences
 from unskew.records.solution import count_of
 from unskew.report.summary.privacy import too_small
-from unskew.report.summary.training_record import TrainedArm, TrainingPanel
+from unskew.report.summary.training_record import TrainedArm, TrainingPanel, TriedWay
 from unskew.runs.output import PAGE
 from unskew.training.arm_scores import Scores
 from unskew.training.folder import CARD
@@ -24,6 +24,7 @@ from unskew.training.learnable import untaught_labels
 if TYPE_CHECKING:
     from unskew.evaluation.predictions import Evaluation
     from unskew.learn.presets import TrainSettings
+    from unskew.learn.ways import WayChoice
     from unskew.runs.pipeline import Run
 
 
@@ -251,7 +252,14 @@ class TrainingResult:
 
     def _way(self) -> list[str]:
         choice = self.scores.choices.get(self.scores.main)
-        return [] if choice is None else [f"Way: {choice.reason}"]
+        if choice is None:
+            return []
+        width = max((len(row.name) for row in choice.scores), default=0)
+        return [f"Way: {choice.sentence}"] + [
+            f"  {row.name:{width}}  {100 * row.score:5.1f}%  {100 * row.gain:+5.1f} ± "
+            f"{100 * row.stderr:.1f} points{'  (chosen)' if row is choice.own else ''}"
+            for row in choice.scores
+        ]
 
     def _epoch(self) -> list[str]:
         best, trained = self.epochs[self.scores.main]
@@ -290,7 +298,7 @@ def show_training(scores: Scores) -> TrainingPanel:
             gain_interval=gap.interval or none,
         )
 
-    evaluation = scores.evaluation
+    evaluation, choice = scores.evaluation, scores.choices.get(scores.main)
     return TrainingPanel(
         main=scores.main,
         split=evaluation.split,
@@ -300,6 +308,15 @@ def show_training(scores: Scores) -> TrainingPanel:
         arms=tuple(arm_row(name) for name in scores.evaluations),
         sentences=(*_training_noise(scores), *filter(None, [scores.part_only]), *scores.remarks),
         labels=len(evaluation.classes) if scores.has_label_sets else None,
+        way=None if choice is None else choice.sentence,
+        ways=() if choice is None else _tried_ways(choice),
+    )
+
+
+def _tried_ways(choice: WayChoice) -> tuple[TriedWay, ...]:
+    return tuple(
+        TriedWay(row.name, row.score, row.gain, row.stderr, row is choice.own)
+        for row in choice.scores
     )
 
 

@@ -48,6 +48,7 @@ T = TypeVar("T")
 PICTURE_BUDGET = 2_500_000
 _PICTURE = re.compile(r"data:image/(?:jpeg|png|webp|gif);base64,[A-Za-z0-9+/]+=*")
 _LONGEST_TEXT = 60_000
+_NO_INTERVAL = (None, None)
 
 
 def strata_table(summary: Summary) -> PageTable:
@@ -128,7 +129,7 @@ def training_table(panel: TrainingPanel) -> PageTable:
         [
             name_cell(arm.name),
             _interval_cell(arm.accuracy, arm.accuracy_interval),
-            *([_interval_cell(arm.spread, (None, None))] if spread else []),
+            *([_interval_cell(arm.spread, _NO_INTERVAL)] if spread else []),
             _interval_cell(arm.worst, arm.worst_interval, arm.worst_class),
             _interval_cell(arm.gain, arm.gain_interval, signed=True),
         ]
@@ -136,6 +137,18 @@ def training_table(panel: TrainingPanel) -> PageTable:
     ]
     gain = TableColumn(f"{shorten(panel.main, 40)} − arm, points ({level})")
     return table("Models on held-out images, in %", (*columns, gain), rows)
+
+
+def ways_table(panel: TrainingPanel) -> PageTable:
+    """List the ways that the main arm was chosen from, on held-out images of train."""
+    return list_rows(
+        "Ways to learn from the weights, on images of train that were held out in turn",
+        panel.ways,
+        ("Way", lambda row: name_cell(f"{row.name} (chosen)" if row.is_chosen else row.name)),
+        ("Accuracy", lambda row: share_cell(row.accuracy)),
+        ("Gain, points", lambda row: _interval_cell(row.gain, _NO_INTERVAL, signed=True)),
+        ("Standard error", lambda row: _interval_cell(row.stderr, _NO_INTERVAL)),
+    )
 
 
 def _interval_cell(

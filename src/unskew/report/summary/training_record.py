@@ -26,11 +26,23 @@ class TrainedArm:
 
 
 @dataclass(frozen=True)
+class TriedWay:
+    """A way to learn on held-out images of train; ``gain`` is over the starting point."""
+
+    name: str
+    accuracy: Number
+    gain: Number
+    stderr: Number
+    is_chosen: bool
+
+
+@dataclass(frozen=True)
 class TrainingPanel:
     """What `unskew train` trained and how good it is, as `metrics.json` has it; main comes first.
 
     ``sentences``: what to know about the figures. ``labels``: how many labels an image may have;
     accuracies are means over them, and the worst one has the smallest AUROC. None: it has a class.
+    ``way``: the way that main was trained in, and why; ``ways``: what it was chosen from.
     """
 
     main: str
@@ -41,3 +53,5 @@ class TrainingPanel:
     arms: tuple[TrainedArm, ...]
     sentences: tuple[str, ...]
     labels: int | None = None
+    way: str | None = None
+    ways: tuple[TriedWay, ...] = ()
