@@ -28,9 +28,6 @@ _NEVER = 1e-3
 # The logits are multiplied only where that makes the held-out log loss smaller by so many standard
 # errors: the trials learned from half of the images, and were a little too sure of themselves.
 _CLEARLY = 2.0
-# One end is taken where it is better than the other by so many standard errors: what a trial shows
-# on half of the images is more on all of them, relative to the noise.
-_BETTER = 0.5
 # Of the gains, for the score that is corrected for the choice.
 _DRAWS = 2000
 
@@ -260,11 +257,12 @@ class _Gains:
     def winner(self, drawn: Floats, between_classes: bool) -> Any:
         """Return 1 where the other end is taken, −1 where weights are, 0 where the middle is.
 
-        An end is better by its Brier score, and its accuracy is not lower. Where the factors of
-        classes are moved, it must be clearly better than the mean of both, too.
+        An end is better by more than one standard error of the Brier score, and its accuracy is
+        not lower. Where the factors of classes are moved, it must be better than the mean of both
+        by more than one, too.
         """
         accuracy, brier, of_weights, of_other = np.moveaxis(drawn, -1, 0)
-        least = _BETTER * self.stderr[1]
+        least = self.stderr[1]
         takes_other, takes_weights = (
             (sign * accuracy >= 0.0)
             & (sign * brier > least)

@@ -31,12 +31,12 @@ def test_the_models_are_on_the_page_with_their_intervals_and_no_name_is_markup()
     for text in (*intervals, "3.0", "195"):
         assert text in section
     assert "<b>" not in section
-    assert "Way to learn" not in section
+    assert "Way of" not in section
     tried = (TriedWay("logit", 0.8, 0.012, 0.004, True), TriedWay("half", 0.788, 0.0, 0.0, False))
     panel = replace(summary.training, way=f"logit: {HOSTILE}.", ways=tried)
     page = render_page(summary_from_json(summary_to_json(replace(summary, training=panel))))
     section = page.split('<section id="training"')[1].split("</section>")[0]
-    for text in ("Way to learn from the weights: logit: &lt;b&gt;", "logit (chosen)", "+1.2"):
+    for text in ("Way of <bdi>debiased</bdi>:</strong> logit: &lt;b&gt;", "logit (chosen)", "+1.2"):
         assert text in section
     once = render_page(replace(small_summary(), training=_panel((0,), None)))
     assert "Spread" not in once.split('<section id="training"')[1].split("</section>")[0]
