@@ -82,10 +82,12 @@ def _our_ways(images: Images, weight_m: Floats, test: TestImages, seed: int) -> 
         "way": choice.way,
         "score": choice.score,
         "reason": choice.reason,
+        "within": choice.within,
         "ess": effective_size(weight_m),
     }
     yield test.record("auto", tuned, choice.ridge) | facts
-    ridges = {row.way: row.ridge for row in choice.scores}
+    # Those of tempered weights are not those of the ways, which take the weights as they are.
+    ridges = {row.way: row.ridge for row in choice.scores} if choice.within == 1.0 else {}
     for way, tau in TAUS.items():
         dialled = turn_dial(weight_m, images.label, images.n_classes, tau)
         ridge = ridges.get(way) or 1e-2

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from raising import refused
 from unskew.errors import ConfigError, DataError
-from unskew.learn.dial import turn_dial
+from unskew.learn.dial import temper_within, turn_dial
 
 
 def _problem(seed: int, n: int = 200, n_classes: int = 4) -> tuple[np.ndarray, np.ndarray]:
@@ -94,3 +94,23 @@ def test_a_row_that_counts_as_several_images_is_those_images(seed: int, tau: flo
     np.testing.assert_allclose(one.logit_shift, each.logit_shift, atol=1e-12)
     ratio_n = (one.weight / count_n)[at] / np.where(each.weight > 0, each.weight, 1.0)
     assert np.ptp(ratio_n[each.weight > 0]) < 1e-12
+
+
+def test_weights_tempered_within_classes_keep_the_sum_of_every_class() -> None:
+    rng = np.random.default_rng(0)
+    label, weight = rng.integers(0, 4, 200), np.exp(rng.normal(size=200))
+    weight[:20] = 0.0
+    weight[label == 3] = 0.0
+    for power in (0.0, 0.5, 1.0):
+        tempered = temper_within(weight, label, 5, power)
+        for y in range(5):
+            own = weight[label == y]
+            assert tempered[label == y].sum() == pytest.approx(own.sum())
+        assert (tempered[weight == 0] == 0).all()
+    np.testing.assert_allclose(temper_within(weight, label, 5, 1.0), weight)
+    equal = temper_within(weight, label, 5, 0.0)
+    for y in range(3):
+        assert np.ptp(equal[(label == y) & (weight > 0)]) < 1e-12
+    half, seen = temper_within(weight, label, 5, 0.5), (label == 0) & (weight > 0)
+    ratio = half[seen] / np.sqrt(weight[seen])
+    assert np.ptp(ratio) < 1e-12

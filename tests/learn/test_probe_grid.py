@@ -11,6 +11,7 @@ from unskew.learn.dial import keep_class_shares, turn_dial
 from unskew.learn.logit_calibration import LogitCalibration
 from unskew.learn.probe import Probe, fit_probe
 from unskew.learn.probe_grid import calibrated, cross_fit_logits, dialled_probe, tune_probe
+from unskew.learn.ways import WayChoice
 
 
 def _classes(seed: int, sizes: list[int], d: int = 6) -> tuple[np.ndarray, np.ndarray]:
@@ -179,3 +180,36 @@ def test_weights_that_nothing_can_be_learned_from_are_refused(bad: float) -> Non
     for weights in ((wrong, weight), (weight, wrong)):
         with refused(DataError, option="weight_n"):
             tune_probe(X, label, weights[0], 2, judge_weight_n=weights[1])
+
+
+def _spread(seed: int, bend: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Two classes along x₀; weights lognormal in x₁, which bends the border by ``bend``."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(3000, 30))
+    logit = 2.0 * X[:, 0] + bend * (np.square(X[:, 1]) - 1.0)
+    return X, (rng.random(3000) < 1 / (1 + np.exp(-logit))).astype(np.int64), np.exp(1.5 * X[:, 1])
+
+
+def test_weights_that_the_model_does_not_need_are_tempered_within_classes() -> None:
+    """Where the model is right all weights give the same rule, and equal ones know it best."""
+    X, label, weight = _spread(0, 0.0)
+    choice = tune_probe(X, label, weight, 2).choice
+    assert choice.within < 1.0
+    assert "Within classes it learns from" in choice.reason
+    assert tune_probe(X, label, weight, 2, taus=[0.5]).choice.within == 1.0
+    again = tune_probe(X, label, weight, 2)
+    assert WayChoice.from_dict(again.choice.to_dict()) == choice
+    few = tune_probe(X[:300], label[:300], weight[:300], 2).choice
+    assert few.within == 1.0
+
+
+def test_weights_that_the_model_needs_stay_as_they_are() -> None:
+    """A straight border cannot follow a bent one: only the weights say where it has to be right."""
+    assert tune_probe(*_spread(1, 2.0), 2).choice.within == 1.0
+
+
+def test_weights_of_the_class_alone_are_not_tempered() -> None:
+    X, label, _ = _spread(2, 0.0)
+    choice = tune_probe(X, label, np.where(label == 1, 3.0, 1.0), 2).choice
+    assert choice.within == 1.0
+    assert "Within classes" not in choice.reason

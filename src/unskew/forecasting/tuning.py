@@ -26,14 +26,17 @@ from unskew.forecasting.cross_fitting import (
 )
 from unskew.forecasting.learners import Learner, ProbeLearner
 from unskew.forecasting.probe_data import ProbeData
-from unskew.learn.dial import Dialled
+from unskew.learn.dial import Dialled, temper_within, turn_dial
 from unskew.learn.presets import TAUS, Way
 from unskew.learn.probe_grid import (
     RIDGES,
+    WITHIN,
+    choose_within,
     cross_fit_logits,
     join_candidates,
     judge_ridges,
     some_rows,
+    varies_within,
 )
 from unskew.learn.ways import START, HeldOutHits, WayChoice, check_way, choose_way
 from unskew.records import Floats, Ints
@@ -94,7 +97,8 @@ def train_arms(
     """Return the arms with their ridges, their hits (those of "debiased", too), and the way."""
     tuned = None
     if isinstance(learner, ProbeLearner):
-        n_fits = len(arms) * len(ridges) * deal.n_folds
+        n_tried = len(WITHIN) + 1 if sum(arm.way is not None for arm in arms) > 1 else 0
+        n_fits = (len(arms) + n_tried) * len(ridges) * deal.n_folds
         with show_progress("choosing ridges", n_fits, progress) as advance:
             tuned = tune_arms(arms, data, weight_n, deal.fold, ridges, seed=seed, advance=advance)
         arms = tuned.arms
@@ -127,45 +131,76 @@ def tune_arms(
     """Choose the ridge of every arm, and the way, by weighted accuracy on held-out images.
 
     They are weighted by ``target_n`` (n,), those of naive, which knows of no target, by its own
-    weights.
+    weights. Of several ways the power of the weights within classes is chosen first, as by
+    `tune_probe`.
     """
     # By id, so that the order of the rows does not matter; copies are one row; and as many of these
     # as are enough to choose by.
+    n_classes = len(data.classes)
     X_nd, label_n, unit_n = data.X[data.order], data.label[data.order], data.unit[data.order]
     unit_n = number_units(unit_n)
     kept, row_n = merge_copies(X_nd, label_n, unit_n)
     row_n = row_n[np.argsort(data.order)]
-    merged = [arm.merge(row_n) for arm in arms]
-    target_m = np.bincount(row_n, weights=target_n).astype(np.float64)
     some = some_rows(unit_n[kept], np.ones(kept.size), seed)
     rows = kept[some]
     X_md, label_m, unit_m = X_nd[rows], label_n[rows], unit_n[rows]
     fold_m = fold_n[data.order][rows]
-    judged: dict[str, HeldOutHits] = {}
-    for group in arms_by_fit(merged):
+    target_m = np.bincount(row_n, weights=target_n).astype(np.float64)[some]
+
+    def judge(group: Sequence[ProbeArm]) -> dict[str, HeldOutHits]:
         weight_m = group[0].weight[some]
         logit_rnm = cross_fit_logits(
             X_md,
             label_m,
-            Dialled(0.0, weight_m, np.zeros(len(data.classes))),
+            Dialled(0.0, weight_m, np.zeros(n_classes)),
             fold_m,
             ridges,
-            advance=lambda count, group=group: advance(count * len(group)),  # type: ignore[misc]
+            advance=lambda count: advance(count * len(group)),
         )
+        judged = {}
         for arm in group:
-            judge_m = (arm.weight if arm.name == "naive" else target_m)[some]
+            judge_m = weight_m if arm.name == "naive" else target_m
             offset_m = 0.0 if arm.logit_offset is None else arm.logit_offset
             tau = START if arm.way is None else TAUS[arm.way]
             judged[arm.name] = judge_ridges(
                 logit_rnm - offset_m, label_m, tau, ridges, judge_m, unit_m
             )
+        return judged
+
+    within, words, middle = 1.0, "", [arm for arm in arms if arm.way == "half"]
+    if len({arm.way for arm in arms} - {None}) > 1 and middle:
+        if varies_within(target_n, data.label, n_classes):
+            tried = {
+                power: _tempered(middle[0], target_n, data.label, n_classes, power).merge(row_n)
+                for power in (1.0, *WITHIN)
+            }
+            within, words = choose_within(
+                {power: judge([arm])[arm.name] for power, arm in tried.items()}
+            )
+        arms = [_tempered(arm, target_n, data.label, n_classes, within) for arm in arms]
+    judged: dict[str, HeldOutHits] = {}
+    for group in arms_by_fit([arm.merge(row_n) for arm in arms]):
+        judged |= judge(group)
     choices = {arm.name: choose_way(judged[arm.name], seed=seed) for arm in arms}
     choice = choose_way(
         join_candidates([judged[arm.name] for arm in arms if arm.way is not None]), seed=seed
     )
     return Tuned(
-        tuple(replace(arm, ridge=choices[arm.name].ridge) for arm in arms), choices, choice
+        tuple(replace(arm, ridge=choices[arm.name].ridge) for arm in arms),
+        choices,
+        replace(choice, within=within, reason=choice.reason + words),
     )
+
+
+def _tempered(
+    arm: ProbeArm, weight_n: Floats, label_n: Ints, n_classes: int, power: float
+) -> ProbeArm:
+    """Return the arm of a way, the weights taken to a power within classes; another as it is."""
+    if arm.way is None or power == 1.0:
+        return arm
+    tempered_n = temper_within(weight_n, label_n, n_classes, power)
+    dialled = turn_dial(tempered_n, label_n, n_classes, TAUS[arm.way])
+    return replace(arm, weight=dialled.weight)
 
 
 def choose_from_hits(

@@ -106,6 +106,20 @@ def turn_dial(
     return Dialled(tau, dialled_n / dialled_n[dialled_n > 0].mean(), -tau * log_a_m)
 
 
+def temper_within(weight_n: Floats, label_n: Ints, n_classes: int, power: float) -> Floats:
+    """Take the weights within every class y to a power κ: w_i^κ Σ_{j in y} w_j/Σ_{j in y} w_j^κ.
+
+    The sum over a class stays. κ = 1: nothing changes; 0: weights depend on the class alone.
+    """
+    tempered_n = np.where(weight_n > 0, weight_n, 1.0) ** power * (weight_n > 0)
+    sum_m, tempered_m = (
+        np.bincount(label_n, weights=values_n, minlength=n_classes)
+        for values_n in (weight_n, tempered_n)
+    )
+    factor_m = np.divide(sum_m, tempered_m, out=np.zeros_like(sum_m), where=tempered_m > 0)
+    return np.asarray(tempered_n * factor_m[label_n])
+
+
 def check_weights(weight_n: Floats) -> None:
     """Refuse weights from which nothing can be learned."""
     if not np.isfinite(weight_n).all() or weight_n.min(initial=0.0) < 0 or not weight_n.any():

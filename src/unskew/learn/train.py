@@ -26,7 +26,7 @@ from unskew.errors import ConfigError, DataError, UnskewError, first_few, missin
 from unskew.learn.label_probes import LabelProbes, tune_label_probes
 from unskew.learn.network_ways import judge_rows, split_head
 from unskew.learn.presets import PRESETS, TAUS, TrainSettings, settings_dict, settings_of
-from unskew.learn.probe_grid import FOLDS, RIDGES, TunedProbe, tune_probe
+from unskew.learn.probe_grid import FOLDS, RIDGES, WITHIN, TunedProbe, tune_probe
 from unskew.learn.processes import (
     NextTraining,
     follows,
@@ -280,7 +280,8 @@ def _train_probe(run: TrainingRun) -> None:
         "calibrate": run.recipe is None,
         "seed": settings.seed,
     }
-    n_fits = len(taus) * len(ridges) * FOLDS * (len(data.classes) if data.has_label_sets else 1)
+    n_tried = len(taus) + (len(WITHIN) if is_free else 0)
+    n_fits = n_tried * len(ridges) * FOLDS * (len(data.classes) if data.has_label_sets else 1)
     tuned: LabelProbes | TunedProbe
     with show_progress("probes", n_fits, run.progress) as advance:
         if data.has_label_sets:

@@ -82,6 +82,7 @@ class WayChoice:
     ess : effective number of units that judged.
     power : to which the weights are taken before: 1; less where weights are worth too few images
         for what they bring; 0: they are equal.
+    within : power to which the weights of a probe are taken within every class, whose sum stays.
     refit : of a network, the way in which its last layer was refitted; None where it was not.
     labels : of images with any number of labels, the choice for each; "auto" and None above where
         they differ.
@@ -94,6 +95,7 @@ class WayChoice:
     score: float | None = None
     ess: float | None = None
     power: float = 1.0
+    within: float = 1.0
     refit: Way | None = None
     labels: Mapping[str, WayChoice] = field(default_factory=dict)
 
