@@ -308,7 +308,26 @@ def network_section(records: Mapping[Key, Record]) -> str:
             f"| {TITLES[setting]} | {arm} | {accuracy:.1f} ({worst:.0f}) / {error:.1f} | {gain} "
             f"| {epochs} | {seeds_text(own)} |"
         )
-    return "\n".join(lines)
+    return "\n".join([*lines, *_cost(records)])
+
+
+def _cost(records: Mapping[Key, Record]) -> list[str]:
+    """Say what `auto` takes in trainings of naive; of those made in one run of the script."""
+    ratios = [
+        own["cpu"] / naive["cpu"]
+        for (setting, seed, arm), own in records.items()
+        if arm == "auto"
+        and (naive := records.get((setting, seed, "naive"))) is not None
+        and (naive["commit"], naive.get("precision")) == (own["commit"], own.get("precision"))
+    ]
+    if not ratios:
+        return []
+    return [
+        "",
+        f"The processor time of `auto` is {np.median(ratios):.2f} times that of naive (median of "
+        f"{len(ratios)} trainings, {min(ratios):.2f} to {max(ratios):.2f}; each with its test, and "
+        "the first arm of a run with the start of the process).",
+    ]
 
 
 SECTIONS = (
