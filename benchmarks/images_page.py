@@ -29,7 +29,7 @@ def table(rows: list[Row]) -> str:
 
 def page(rows: list[Row], n: int, size: float, plain: np.ndarray, minutes: float) -> str:
     packages = ", ".join(
-        f"{name} {version(name)}" for name in ("pillow", "numpy", "numba", "PyWavelets", "pyarrow")
+        f"{name} {version(name)}" for name in ("pillow", "numpy", "numba", "pyarrow")
     )
     return f"""# What representations cost
 
