@@ -47,7 +47,8 @@ def test_a_damaged_archive_of_cifar_is_read_or_refused(form: str, tmp_path: Path
     """Packed; unpacked, each file in turn; and damaged before it was packed."""
     members = members_100(form)
     file = pack(tmp_path / f"cifar-100-{form}.tar.gz", members)
-    assert _tried(file, whole := file.read_bytes(), _read_cifar) is None
+    whole = file.read_bytes()
+    assert _tried(file, whole, _read_cifar) is None
     plain = [gzip.compress(one, 1) for one in mutants(gzip.decompress(whole), COUNT // 2, SEED)]
     _check_all(file, [*mutants(whole, COUNT // 2, SEED), *plain], _read_cifar)
     unpack(tmp_path, members)
