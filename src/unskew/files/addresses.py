@@ -82,6 +82,26 @@ def address_exists(address: str) -> bool:
         return bool(filesystem.get_file_info(path).type != FileType.NotFound)
 
 
+def is_address_of_folder(address: str) -> bool:
+    """Tell whether there is a folder, as far as its file system has any."""
+    from pyarrow.fs import FileType
+
+    with _named(address):
+        filesystem, path = _opened(check_address(address))
+        return bool(filesystem.get_file_info(path).type == FileType.Directory)
+
+
+def list_address(address: str) -> list[str]:
+    """Return the paths of all files below a folder, starting from it."""
+    from pyarrow.fs import FileSelector, FileType
+
+    with _named(address):
+        filesystem, path = _opened(check_address(address))
+        entries = filesystem.get_file_info(FileSelector(path, recursive=True))
+    files = (entry.path for entry in entries if entry.type == FileType.File)
+    return [posixpath.relpath(file, path) for file in files]
+
+
 @contextmanager
 def local_file(folder: str | os.PathLike[str], path: str) -> Iterator[str]:
     """Yield the path of a file that ``folder`` is the base of; one at an address is fetched."""
