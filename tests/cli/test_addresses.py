@@ -9,7 +9,7 @@ import pytest
 import unskew
 from unskew.cli.addresses import local_arguments
 from unskew.cli.app import run_command
-from unskew.files.addresses import local_folder, read_address
+from unskew.files.addresses import local_folder, read_address, uploaded_folder
 
 
 def test_a_run_from_address_to_address(
@@ -32,6 +32,22 @@ def test_a_run_from_address_to_address(
     assert read_address(f"{bucket}/w.csv", 10**6).count(b"\n") == 21
     assert run_command(["describe", f"{bucket}/table.csv"]) == 2
     assert "sources.manifest" in capsys.readouterr().err
+
+
+def test_a_run_of_folders_at_an_address(bucket: str, tmp_path: Path) -> None:
+    with uploaded_folder(f"{bucket}/north") as north, local_folder(f"{bucket}/img") as images:
+        for row in range(20):
+            (north / "xy"[row // 10]).mkdir(parents=True, exist_ok=True)
+            (images / f"{row}.png").rename(north / "xy"[row // 10] / f"{row}.png")
+    config = tmp_path / "run.toml"
+    config.write_text(
+        f'[sources.folders]\nnorth = "{bucket}/north"\nwest = "{bucket}/img"\n'
+        '[represent]\nfeatures = ["brightness"]\n'
+        '[target]\nsource = "west"\n[bias]\nfamily = "tilt"\nfeatures = ["brightness"]\n'
+    )
+    out = str(tmp_path / "out")
+    assert run_command(["weigh", str(config), "-o", out, "-q"]) == 0
+    assert run_command(["verify", out]) == 0
 
 
 def test_what_is_allowed_by_its_name_is_not_fetched() -> None:

@@ -7,6 +7,7 @@ import logging
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,8 @@ from run_data import (
     write_picture,
 )
 from unskew.cli.app import run_command
-from unskew.cli.error_messages import explain
-from unskew.errors import DataError
+from unskew.cli.error_messages import explain, remarks
+from unskew.errors import DataError, UnskewWarning
 
 Captured = pytest.CaptureFixture[str]
 
@@ -178,3 +179,13 @@ def test_facts_that_are_no_json_are_made_plain(capsys: Captured) -> None:
         "exit_code": 4,
         "facts": {"count": 3, "value": None, "ids": ["a", "b"]},
     }
+
+
+def test_warnings_name_settings_not_functions(capsys: pytest.CaptureFixture[str]) -> None:
+    words = "Multiply by Strata(['age']) in a Product, or call calibrate_weights afterwards."
+    with remarks(quiet=False):
+        warnings.simplefilter("always")
+        warnings.warn(words, UnskewWarning, stacklevel=1)
+    shown = " ".join(capsys.readouterr().err.split())
+    assert "family = \"strata\", by = ['age']" in shown
+    assert "calibrate_weights" not in shown

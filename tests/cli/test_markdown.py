@@ -40,6 +40,10 @@ def test_check_weigh_and_forecast_print_markdown(
     out = capsys.readouterr().out
     assert out.startswith("### ")
     assert "| a&#124;b | 40 | 66.7% |" in out
+    assert out.startswith("### ✅")
+    run.write_text(run.read_text().replace("[bias]", "guessed = true\n[bias]"))
+    assert run_command(["check", str(run), "--markdown"]) == 0
+    assert capsys.readouterr().out.startswith("### ⚠️ The target is a placeholder")
     assert run_command(["forecast", str(run), "--markdown"]) == 0
     assert "| naive |" in capsys.readouterr().out
     assert run_command(["check", str(run), "--markdown", "--json"]) == 2

@@ -11,6 +11,7 @@ import pytest
 from evaluation.judging import N, judge
 from raising import refused
 from unskew.errors import ConfigError, DataError
+from unskew.evaluation.matching import read_number_column
 
 
 def test_missing_predictions_are_counted_and_the_first_named(
@@ -150,3 +151,8 @@ def test_which_images_are_judged(table: pd.DataFrame, predictions: pd.DataFrame)
         judge(table, predictions, split="tests")
     with refused(ConfigError, option="split", value="test"):
         judge(table.assign(split=None), predictions, split="test")
+
+
+def test_a_whole_number_beyond_a_float_is_no_number() -> None:
+    with refused(DataError, column="score"):
+        read_number_column(pd.Series(["9" * 400]), "score")

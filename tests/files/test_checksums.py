@@ -117,11 +117,15 @@ def _delete_outside(listing: dict[str, Any]) -> None:
     listing["unfinished"] = {"folder": f"{UNFINISHED}-x", "removed": ["../precious"]}
 
 
+def _delete_a_name_of_no_file(listing: dict[str, Any]) -> None:
+    listing["unfinished"] = {"folder": f"{UNFINISHED}-x", "removed": ["\x00", "\ud800"]}
+
+
 @pytest.mark.parametrize(
     "damage",
     [
         *(b"", b"\xff\xfe", b"[]", b"[" * 99_999, b'{"format": 1, "files": 3}'),
-        *(_step_out, _delete_outside, "a pipe"),
+        *(_step_out, _delete_outside, _delete_a_name_of_no_file, "a pipe"),
     ],
 )
 def test_a_damaged_or_hostile_list_is_an_error_and_moves_nothing(out: Path, damage: Any) -> None:

@@ -8,9 +8,17 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from unskew.files import leftovers
 from unskew.files.atomic import write_text
-from unskew.files.leftovers import is_alive, name_owner, remove_leftovers, unfinished_path
+from unskew.files.leftovers import (
+    is_alive,
+    name_owner,
+    remove_leftovers,
+    temporary_folder,
+    unfinished_path,
+)
 
 
 def _dead_owner() -> str:
@@ -58,3 +66,12 @@ def test_who_is_alive() -> None:
     assert is_alive(1)
     assert not is_alive(2**40)
     assert leftovers._machine() == name_owner()[:6]
+
+
+def test_temporary_folders_of_killed_processes_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leftovers.tempfile, "tempdir", str(tmp_path))
+    (tmp_path / f"unskew-{_dead_owner()}-x").mkdir()
+    with temporary_folder() as one, temporary_folder() as other:
+        assert sorted(map(str, tmp_path.iterdir())) == sorted([one, other])

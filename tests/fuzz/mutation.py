@@ -12,7 +12,7 @@ import numpy as np
 # Values that numbers and texts of a document are replaced by.
 _VALUES = (
     *(None, True, -1, 0, 2**63, 10**400, 1e308, float("nan"), "", "\x00", "é\ud800", "9" * 300),
-    *([], {}, [[[]]], {"name": "x"}, "a\nb", "=cmd|'/c'!A1", -0.5),
+    *([], {}, [[[]]], {"name": "x"}, "../mine", "a\nb", "=cmd|'/c'!A1", -0.5),
 )
 
 

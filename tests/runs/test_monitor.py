@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,8 +20,8 @@ from unskew.files.checksums import LISTING
 from unskew.runs.monitor import IMAGES, PAGE, RECORD, STATE
 
 
-def _state(folder: Path) -> dict[str, object]:
-    state: dict[str, object] = json.loads((folder / STATE).read_text())
+def _state(folder: Path) -> dict[str, Any]:
+    state: dict[str, Any] = json.loads((folder / STATE).read_text())
     return state
 
 
@@ -135,6 +136,19 @@ def test_a_state_that_somebody_invented_is_refused(
     (tmp_path / "s" / LISTING).unlink()
     with refused(DataError, path=str(path)):
         monitor_run(solved / "out", solved / "day1.csv", state=tmp_path / "s")
+
+
+@pytest.mark.parametrize("lost", ["north", "(all sources)", "(target)"])
+def test_a_state_that_lost_a_whole_stream_is_refused(
+    solved: Path, tmp_path: Path, lost: str
+) -> None:
+    monitor_run(solved / "out", solved / "day1.csv", state=tmp_path / "s")
+    path, state = tmp_path / "s" / STATE, _state(tmp_path / "s")
+    del state["evidence"][0][lost]
+    path.write_text(json.dumps(state))
+    (tmp_path / "s" / LISTING).unlink()
+    with refused(DataError, path=str(path), names=[lost]):
+        monitor_run(solved / "out", solved / "day23.csv", state=tmp_path / "s")
 
 
 def test_a_link_in_the_results_does_not_say_where_the_state_is_written(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from raising import refused
 from target_pools import ANIMALS, animal_pool, mass_of, small_pool
 from unskew import ConfigError, DataError, Target
+from unskew.target.facts import binned_levels
 
 
 @given(st.lists(st.integers(0, 1000), min_size=3, max_size=3), st.integers(1, 1000))
@@ -122,3 +123,8 @@ def test_numbers_beyond_those_of_a_computer_are_named():
     for masses in ({"cat": 1e308, "dog": 1e308}, {"cat": 10**400, "dog": 1}):
         with pytest.raises(DataError, match="label"):
             Target.margins({"label": masses})
+
+
+def test_a_whole_number_beyond_a_float_is_in_no_bin():
+    with refused(DataError, column="z"):
+        binned_levels(pd.Series(["9" * 400]), "z", [0.0, 1.0])

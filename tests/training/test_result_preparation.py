@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -40,6 +41,14 @@ def test_classes_that_train_cannot_teach_are_named_with_the_reason() -> None:
     assert _prepared([0, 1, 2, 2], [1, 1, 0, 0], 4).unlearned() == [
         f"All images of fox (2) in train have weight 0 (debiased): {end}"
     ]
+
+
+def test_the_first_of_several_targets_is_named() -> None:
+    prepared = _prepared([0, 1, 2], [1, 1, 1], 3)
+    assert prepared.chosen_target() == []
+    (line,) = replace(prepared, targets=("city", "farm")).chosen_target()
+    assert "Of 2 targets" in line
+    assert "city" in line
 
 
 @pytest.mark.parametrize("privacy", ["full", "aggregate"])

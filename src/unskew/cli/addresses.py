@@ -59,7 +59,7 @@ def _local(argument: str, before: list[str], arguments: list[str], stack: ExitSt
         return str(stack.enter_context(local_folder(argument)))
     raise ConfigError(
         f"{command} takes no address here. Addresses may be the results to read, the output "
-        "(-o), and, in the configuration, sources.manifest, sources.parquet, sources.root and "
-        "target.sample.",
+        "(-o), and, in the configuration, sources.folders, sources.manifest, sources.parquet, "
+        "sources.root and target.sample.",
         value=argument.partition("?")[0].rpartition("@")[2],
     )

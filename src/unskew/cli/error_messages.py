@@ -40,6 +40,14 @@ _IN_COMMANDS = (
         r"[target] \1",
     ),
     (re.compile(r"\b(?:unskew\.)?choose_bias\b(?:\(…?\))?"), "`unskew choose`"),
+    (
+        re.compile(
+            r"Multiply by Strata\(\[(.+?)\]\) in a Product, or call calibrate_weights afterwards"
+        ),
+        r'Make it a product that has [[bias.factors]] with family = "strata", by = [\1]',
+    ),
+    (re.compile(r"\bStrata\(by=\[…\]\)"), '[bias] family = "strata" with by = […]'),
+    (re.compile(r"\bcheck_fit objects"), "the test of its fit objects"),
 )
 _BUG = (
     "This is a bug in unskew, not a mistake of yours. Please report it with the lines above and "
@@ -192,7 +200,7 @@ def remarks(quiet: bool) -> Iterator[None]:
     printed: set[str] = set()
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        text = str(message)
+        text = speak_commands(str(message))
         if not quiet and text not in printed and not isinstance(message, WeakOverlapWarning):
             printed.add(text)
             remark(text)

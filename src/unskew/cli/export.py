@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +13,7 @@ import typer
 from unskew.cli.error_messages import print_json, remarks
 from unskew.cli.options import Common, Data, MostCells, Results, taking
 from unskew.errors import ConfigError
+from unskew.files.leftovers import temporary_folder
 
 if TYPE_CHECKING:
     from unskew.runs.export_tables import Export
@@ -74,7 +74,7 @@ def export_results(
     with remarks(common.quiet):
         if output == _STANDARD_OUTPUT:
             _check_printable(to, common.as_json)
-            with tempfile.TemporaryDirectory(prefix="unskew-") as folder:
+            with temporary_folder() as folder:
                 written = write(Path(folder, f"weights.{to.value}"), Path.cwd())
                 with written.path.open("rb") as content:
                     sys.stdout.flush()

@@ -34,7 +34,7 @@ def escape(text: object) -> str:
 def summary_markdown(summary: Summary) -> str:
     """Return verdict, figures, reasons, next steps and sources of a run."""
     verdict = summary.verdict
-    lines = [f"### {_MARKS[verdict.level]} {_sentence(verdict.headline)}", ""]
+    lines = [f"### {_MARKS[verdict.signal]} {_sentence(verdict.headline)}", ""]
     if verdict.figures:
         lines += [*_table([name for name, _ in verdict.figures], [[v for _, v in verdict.figures]])]
     lines += [f"- {_sentence(sentence)}" for sentence in verdict.sentences]

@@ -35,7 +35,7 @@ _KINDS = {
 
 # What may be an address: s3://bucket/table.csv.
 _AT_ADDRESSES: tuple[KeyPath, ...] = (
-    *(("sources", "manifest"), ("sources", "parquet"), ("sources", "root")),
+    *(("sources", kind) for kind in ("folders", "manifest", "parquet", "root")),
 )
 # Files of networks, as `unskew.represent.embedding_models` reads them.
 _NETWORKS = (".onnx", ".pt", ".pth", ".ts", ".torchscript")

@@ -13,6 +13,7 @@
 - ``metrics``: weighted metrics of all cells and replicates at once.
 - ``multi_label``: metrics of sets of labels: by label, macro, micro, worst.
 - ``pair_cells``: the figures of all pairs and of every subgroup, and the gaps between subgroups.
+- ``pair_equal_error``: the equal error rate, with its interval.
 - ``pair_intervals``: intervals of error rates, of differences, and at estimated thresholds.
 - ``pair_rates``: false match and non-match rates, the ROC, and how rates vary together.
 - ``pair_table``: compared pairs are read, checked, joined to weights by id, and weighed.

@@ -263,7 +263,7 @@ def read_number_column(column: pd.Series[Any], name: str) -> Floats:
 
     try:
         return np.asarray(pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan))
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise DataError(
             f"the column {name!r} must contain numbers, but some of its entries are not: {error}.",
             column=name,

@@ -9,11 +9,11 @@ from itertools import combinations
 import numpy as np
 
 from unskew.evaluation.metrics import FEW_EFFECTIVE
+from unskew.evaluation.pair_equal_error import equal_error_figures
 from unskew.evaluation.pair_intervals import (
     MeasuredRates,
     PairFigure,
     effective_units,
-    equal_error_figures,
     follow_threshold,
     measure_rates,
     rates_at,

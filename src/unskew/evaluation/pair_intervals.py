@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import numpy.typing as npt
 import scipy.special
 
 from unskew.evaluation.pair_rates import (
@@ -23,6 +24,9 @@ Interval = tuple[float, float]
 # A rate with fewer errors than _ENOUGH borrows the spread between persons from the threshold that
 # has _BORROWED times as many, and at least _LEAST.
 _ENOUGH, _BORROWED, _LEAST = 200, 4, 30
+# The variance of what persons share falls like this power of the rate: 1.4 to 1.8 of normal scores
+# whose correlations through a person are 0.4 to 0.05, at rates of 0.1 to 4 %.
+_SHARED = 1.5
 # With fewer scores beyond it, a threshold is extrapolated.
 _FEWEST = 5
 _ROUNDING = 1e-12
@@ -51,26 +55,21 @@ def student_quantile(freedom: float, level: float) -> float:
     return float(scipy.special.stdtrit(max(freedom, 1.0), 0.5 + level / 2))
 
 
-def rate_interval(value: float, error: RateError, level: float) -> Interval:
-    """Return the interval of a rate whose error has two parts: of dyads, and of units.
+def rate_interval(value: float, error: RateError, size: float, level: float) -> Interval:
+    """Return the interval of a rate: Wilson's (1927) of p̂ (1 − p̂)/variance pairs.
 
-    Noise of dyads is that of counts: its interval is Wilson's (1927). What persons share multiplies
-    a rate (some are alike to many others): its interval is symmetric in the logit. The squares of
-    their distances from the rate add up (MOVER, Zou and Donner 2008).
+    It has the p with (p̂ − p)² ≤ t² p (1 − p)/n. For rare errors that is close to an interval
+    symmetric in the logit, too, which what persons share asks for: some are alike to many others.
+    ``size`` is the number n for a rate of 0 or 1, or one that does not vary.
     """
     binomial = value * (1.0 - value)
-    n = binomial / error.of_dyads if error.of_dyads > 0 else math.inf
-    one = count_interval(value, n, student_quantile(error.dyads, level))
-    step = student_quantile(error.units, level) * math.sqrt(error.of_units) / binomial
-    logit = math.log(value) - math.log1p(-value)
-    other = (scipy.special.expit(logit - step), scipy.special.expit(logit + step))
-    low = value - math.hypot(value - one[0], value - other[0])
-    high = value + math.hypot(one[1] - value, other[1] - value)
-    return max(low, 0.0), min(high, 1.0)
+    varies = binomial > _ROUNDING and error.variance > (_ROUNDING * binomial) ** 2
+    n = binomial / error.variance if varies else size
+    return count_interval(value, n, student_quantile(error.freedom, level))
 
 
 def count_interval(value: float, n: float, quantile: float) -> Interval:
-    """Return Wilson's interval of a share of n: the p with (p̂ − p)² ≤ t² p (1 − p)/n."""
+    """Return Wilson's interval of a share of n."""
     if not n > 0:
         return 0.0, 1.0
     c = quantile**2 / n
@@ -105,38 +104,23 @@ class MeasuredRates:
     ----------
     value : (2C,) NaN where a cell has no pairs of the kind.
     errors : how they vary together.
-    more_of_units, more_of_dyads : (2C,) what a rate of few errors is short of, see `measure_rates`.
+    steady : (2C,) the error of each, with what few errors do not show, see `measure_rates`.
     size : (2C,) the number of independent pairs that would vary as these do: for rates of 0 and 1.
     """
 
     value: Floats
     errors: Errors = field(repr=False)
-    more_of_units: Floats = field(repr=False)
-    more_of_dyads: Floats = field(repr=False)
-    size: Floats = field(repr=False)
+    steady: tuple[RateError, ...] = field(repr=False)
+    size: tuple[float, ...] = field(repr=False)
 
-    def figure(self, value: float, combination_j: Floats, level: float) -> PairFigure:
-        """Describe a rate whose error is that of Σ_j a_j rate_j."""
+    def figure(self, j: int, level: float) -> PairFigure:
+        """Describe rate j at a given threshold."""
+        value = float(self.value[j])
         if not np.isfinite(value):
             return PairFigure(None)
-        error = self.errors.combine(combination_j)
-        stderr = math.sqrt(error.variance)
-        binomial = value * (1.0 - value)
-        if binomial <= _ROUNDING or error.variance <= (_ROUNDING * binomial) ** 2:
-            quantile = student_quantile(error.dyads, level)
-            size = float(self.size[combination_j != 0].min())
-            return PairFigure(value, count_interval(value, size, quantile), stderr)
-        whole = self._whole_error(error, combination_j)
-        return PairFigure(value, rate_interval(value, whole, level), stderr)
-
-    def _whole_error(self, error: RateError, combination_j: Floats) -> RateError:
-        """Add what rates of few errors are short of."""
-        square_j = combination_j**2
-        return replace(
-            error,
-            of_units=error.of_units + float(square_j @ self.more_of_units),
-            of_dyads=error.of_dyads + float(square_j @ self.more_of_dyads),
-        )
+        interval = rate_interval(value, self.steady[j], self.size[j], level)
+        stderr = math.sqrt(self.errors.combine(np.eye(self.value.size)[j]).variance)
+        return PairFigure(value, interval, stderr)
 
     def figures(
         self, cells: Sequence[PairRates], row_jj: Floats, fmr: float | None, level: float
@@ -149,10 +133,7 @@ class MeasuredRates:
         ``row_jj``: of `follow_threshold`.
         """
         axis_jj = np.eye(self.value.size)
-        figures = [
-            self.figure(float(value), axis_j, level)
-            for value, axis_j in zip(self.value, axis_jj, strict=True)
-        ]
+        figures = [self.figure(j, level) for j in range(self.value.size)]
         if not fmr:  # at a rate of 0 the threshold is above every score, and moves nothing
             return figures
         ends = self._threshold_interval(cells[0], fmr, level)
@@ -160,7 +141,7 @@ class MeasuredRates:
         for j, figure in enumerate(figures):
             if j == 0 or figure.value is None or figure.interval is None:
                 continue
-            shared = self._correlation(axis_jj[0], axis_jj[j]) * float(np.sign(row_jj[j, 0]))
+            shared = self.errors.correlation(axis_jj[0], axis_jj[j]) * float(np.sign(row_jj[j, 0]))
             moved = (
                 figure.value - float(end_2j[:, j].max()),
                 figure.value - float(end_2j[:, j].min()),
@@ -177,16 +158,11 @@ class MeasuredRates:
         variance of that rate: the interval has the thresholds at which it is no unusual value.
         Where hardly any score is beyond, the tail is taken to be exponential.
         """
-        axis_j = np.eye(self.value.size)[0]
-        error = self._whole_error(self.errors.combine(axis_j), axis_j)
-        ratio = fmr / max(float(self.value[0]), _ROUNDING)
-        units, dyads = error.of_units * ratio**2, error.of_dyads * ratio
-        if not units + dyads > 0:
-            dyads = fmr / float(self.size[0])
-        square = units * student_quantile(error.units, level) ** 2
-        square += dyads * student_quantile(error.dyads, level) ** 2
-        part = float(scipy.special.ndtr(-math.sqrt(square / (units + dyads))))
-        shape = fmr**2 / (units + dyads)
+        error, ratio = self.steady[0], fmr / max(float(self.value[0]), _ROUNDING)
+        variance = error.of_units * ratio**_SHARED + error.of_dyads * ratio
+        variance = variance if variance > 0 else fmr / self.size[0]
+        part = float(scipy.special.ndtr(-student_quantile(error.freedom, level)))
+        shape = fmr**2 / variance
         few, many = (
             fmr / shape * float(scipy.special.gammaincinv(shape, p)) for p in (part, 1.0 - part)
         )
@@ -194,12 +170,6 @@ class MeasuredRates:
         if rates.impostor.score.size - np.searchsorted(rates.impostor.score, high) < _FEWEST:
             high = max(high, _extrapolate(rates.impostor, rates.threshold_at(fmr), few))
         return rates.threshold_at(min(many, 1.0)), high
-
-    def _correlation(self, first_j: Floats, second_j: Floats) -> float:
-        """Compute the correlation of the errors of two combinations of rates."""
-        both = math.prod(self.errors.combine(row_j).variance for row_j in (first_j, second_j))
-        shared = self.errors.covariance(first_j, second_j)
-        return float(np.clip(shared / math.sqrt(both), -1.0, 1.0)) if both > 0 else 0.0
 
     def gap(
         self, first: PairFigure, second: PairFigure, first_j: Floats, second_j: Floats
@@ -209,7 +179,7 @@ class MeasuredRates:
             return PairFigure(None)
         assert first.interval is not None
         assert second.interval is not None
-        correlation = self._correlation(first_j, second_j)
+        correlation = self.errors.correlation(first_j, second_j)
         interval = gap_interval(
             first.value, first.interval, second.value, second.interval, correlation
         )
@@ -229,53 +199,61 @@ def rates_at(cells: Sequence[PairRates], limit_c2: Floats) -> Floats:
 
 
 def measure_rates(
-    sample: PairSample, cells: Sequence[PairRates], threshold: float
+    sample: PairSample, cells: Sequence[PairRates], threshold: npt.ArrayLike
 ) -> MeasuredRates:
-    """Measure FMR and FNMR of every cell at a threshold.
+    """Measure FMR and FNMR of every cell at a threshold, or at (C, 2) one for each.
 
     Few errors hardly show how much persons differ: a person who is mistaken for many others may be
-    among them, or not. So where a rate rests on k < 200 effective errors, the spread between
-    persons is no less, relative to the rate, than at the milder threshold with max(30, 4 k) of
-    them; and the noise of a pair no less than there. Nor is that noise v less, relative to the rate
-    y, than (v + E s²/2)/(y + E s/2), s the share of a dyad drawn by its share: as if half an error
-    more had been seen (Fay and Feuer 1997 add one of the largest weight to the upper bound of a
-    standardised rate, Fay and Kim 2017 half of it). Where all shares are 1/n, that is v.
+    among them, or not. So where a rate rests on k < 200 effective errors, its error is a mean of
+    its own, weighted k/200, and of that at the milder threshold with max(30, 4 k) of them, relative
+    to the rate. And the noise v of pairs is no less, relative to the rate y, than
+    (v + E e²/2)/(y + E e/2), e the next error: as if half an error more had been seen, of a pair
+    of persons drawn by its share (Fay and Feuer 1997 add one of the largest weight to the upper
+    bound of a standardised rate, Fay and Kim 2017 half of it). Where pairs of persons have equal
+    weights, and err independently, that is v.
     """
-    limit_c2 = np.full((len(cells), 2), threshold)
+    limit_c2 = np.broadcast_to(np.asarray(threshold, dtype=np.float64), (len(cells), 2))
     value_j, errors = rates_at(cells, limit_c2), estimate_rate_errors(sample, cells, limit_c2)
-    mild_c2 = np.array(
-        [
-            (_milder(rates.impostor, threshold, True), _milder(rates.genuine, threshold, False))
-            for rates in cells
-        ]
-    )
-    mild_j = rates_at(cells, mild_c2)
-    mild_errors = errors
+    tails = [tail for rates in cells for tail in (rates.impostor, rates.genuine)]
+    milder = [
+        _milder(tail, limit, j % 2 == 0)
+        for j, (tail, limit) in enumerate(zip(tails, limit_c2.reshape(-1).tolist(), strict=True))
+    ]
+    mild_c2 = np.array([limit for limit, _ in milder]).reshape(-1, 2)
+    mild_j, mild_errors = rates_at(cells, mild_c2), errors
     if not np.array_equal(mild_c2, limit_c2):
         mild_errors = estimate_rate_errors(sample, cells, mild_c2)
-    more, size = [], []
+    steady, size = [], []
     for j, axis_j in enumerate(np.eye(value_j.size)):
         own, mild = errors.combine(axis_j), mild_errors.combine(axis_j)
-        tail = cells[j // 2].genuine if j % 2 else cells[j // 2].impostor
         binomial, of_mild = value_j[j] * (1 - value_j[j]), mild_j[j] * (1 - mild_j[j])
         varies = of_mild > 0 and mild.variance > (_ROUNDING * of_mild) ** 2
-        size.append(min(of_mild / mild.variance, tail.rows.size) if varies else 1.0)
-        if not (binomial > 0 and of_mild > 0):
-            more.append((0.0, 0.0))
-            continue
-        ratio = binomial / of_mild
-        rare, (one, square) = min(value_j[j], 1 - value_j[j]), errors.next_error[:, j]
-        next_error = (own.of_dyads + (1 - rare) * square / 2) * rare / (rare + one / 2)
-        of_dyads = max(mild.of_dyads * ratio, next_error, own.of_dyads)
-        of_units = max(mild.of_units * ratio**2, own.of_units)
-        more.append((of_units - own.of_units, of_dyads - own.of_dyads))
-    more_j2 = np.array(more)
-    return MeasuredRates(value_j, errors, more_j2[:, 0], more_j2[:, 1], np.array(size))
+        size.append(min(of_mild / mild.variance, tails[j].rows.size) if varies else 1.0)
+        if binomial > 0 and of_mild > 0:
+            known = min(milder[j][1] / _ENOUGH, 1.0)
+            own = _mix(own, known, mild, binomial / of_mild)
+            rare = min(value_j[j], 1 - value_j[j])
+            one, square = mild_errors.next_error[:, j]
+            least = (own.of_dyads + (1 - rare) * square / 2) * rare / (rare + one / 2)
+            own = replace(own, of_dyads=max(own.of_dyads, float(least)))
+        steady.append(own)
+    return MeasuredRates(value_j, errors, tuple(steady), tuple(size))
+
+
+def _mix(own: RateError, share: float, mild: RateError, ratio: float) -> RateError:
+    """Average two errors, the second scaled to another rate; degrees of freedom: Satterthwaite."""
+    rest = 1.0 - share
+    return RateError(
+        share * own.of_units + rest * mild.of_units * ratio**_SHARED,
+        share * own.of_dyads + rest * mild.of_dyads * ratio,
+        1.0 / (share**2 / own.units + rest**2 / mild.units),
+        own.dyads,
+    )
 
 
 def _extrapolate(tail: ScoreTail, threshold: float, fmr: float) -> float:
     """Find the threshold of a rate in an exponential tail, by the mean excess over a milder one."""
-    mild = _milder(tail, threshold, True)
+    mild, _ = _milder(tail, threshold, True)
     first = int(np.searchsorted(tail.score, mild))
     rate = float(tail.tail[first])
     if not 0 < fmr < rate:
@@ -284,8 +262,8 @@ def _extrapolate(tail: ScoreTail, threshold: float, fmr: float) -> float:
     return mild + excess * math.log(rate / fmr)
 
 
-def _milder(tail: ScoreTail, threshold: float, above: bool) -> float:
-    """Find the threshold with max(30, 4 k) effective errors, where this one has k < 200."""
+def _milder(tail: ScoreTail, threshold: float, above: bool) -> tuple[float, float]:
+    """Find the threshold with max(30, 4 k) effective errors, where this one has k < 200, and k."""
     n, below = tail.score.size, int(np.searchsorted(tail.score, threshold))
     errors = n - below if above else below
     # Kish's number of the m most extreme pairs, m = 1 … n.
@@ -293,12 +271,12 @@ def _milder(tail: ScoreTail, threshold: float, above: bool) -> float:
     effective_m = np.cumsum(weight_m) ** 2 / np.maximum(np.cumsum(weight_m**2), 1e-300)
     known = float(effective_m[errors - 1]) if errors else 0.0
     if known >= _ENOUGH:
-        return threshold
+        return threshold, known
     enough_m = effective_m >= max(_LEAST, _BORROWED * known)
     wanted = min(int(np.argmax(enough_m)) + 1 if enough_m.any() else n, n // 2)
     if wanted <= errors:
-        return threshold
-    return float(tail.score[n - wanted] if above else tail.score[wanted])
+        return threshold, known
+    return float(tail.score[n - wanted] if above else tail.score[wanted]), known
 
 
 def follow_threshold(cells: Sequence[PairRates], measured: MeasuredRates, fmr: float) -> Floats:
@@ -320,53 +298,6 @@ def follow_threshold(cells: Sequence[PairRates], measured: MeasuredRates, fmr: f
     slope_j = np.nan_to_num((rates_at(cells, window[1]) - rates_at(cells, window[0])) / fall)
     row_jj[1:, 0] += slope_j[1:]
     return row_jj
-
-
-def equal_error_figures(
-    sample: PairSample, cells: Sequence[PairRates], level: float
-) -> list[PairFigure]:
-    """Describe the equal error rate of every cell: e = FMR(t) = FNMR(t).
-
-    Its error is (g δFMR + f δFNMR)/(f + g), −f and g the slopes of the two rates at t, taken over
-    the thresholds at which their difference is one standard error away from 0.
-    """
-    known = [rates.impostor.rows.size > 0 and rates.genuine.rows.size > 0 for rates in cells]
-    place = [
-        rates.equal_error() if ok else (0.0, np.nan) for rates, ok in zip(cells, known, strict=True)
-    ]
-    limit_c2 = np.array([(threshold, threshold) for threshold, _ in place])
-    errors = estimate_rate_errors(sample, cells, limit_c2)
-    size_j = np.array([_unit_size(sample, tail) for r in cells for tail in (r.impostor, r.genuine)])
-    zero_j = np.zeros(2 * len(cells))
-    measured = MeasuredRates(rates_at(cells, limit_c2), errors, zero_j, zero_j, size_j)
-    figures = []
-    for c, (rates, (_, rate)) in enumerate(zip(cells, place, strict=True)):
-        if not known[c]:
-            figures.append(PairFigure(None))
-            continue
-        gap_j = zero_j.copy()
-        gap_j[[2 * c, 2 * c + 1]] = 1.0, -1.0
-        fall, rise = _slopes(rates, math.sqrt(errors.combine(gap_j).variance))
-        combination_j = zero_j.copy()
-        combination_j[[2 * c, 2 * c + 1]] = rise / (fall + rise), fall / (fall + rise)
-        figures.append(measured.figure(rate, combination_j, level))
-    return figures
-
-
-def _slopes(rates: PairRates, reach: float) -> tuple[float, float]:
-    """Compute how much FMR falls, and FNMR rises, where their difference goes from + to − reach."""
-    gap = rates.fmr(rates.thresholds) - rates.fnmr(rates.thresholds)
-    last = gap.size - 1
-    low = rates.thresholds[max(int(np.searchsorted(-gap, -reach, side="right")) - 1, 0)]
-    high = rates.thresholds[min(int(np.searchsorted(-gap, reach, side="left")), last)]
-    fall = float(rates.fmr(low) - rates.fmr(high))
-    rise = float(rates.fnmr(high) - rates.fnmr(low))
-    return (fall, rise) if fall + rise > 0 else (0.5, 0.5)
-
-
-def _unit_size(sample: PairSample, tail: ScoreTail) -> float:
-    """Compute Kish's number of the units behind pairs of one kind."""
-    return effective_units(sample, tail) if tail.rows.size else 1.0
 
 
 def effective_units(sample: PairSample, tail: ScoreTail) -> float:

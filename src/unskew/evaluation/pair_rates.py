@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -159,6 +160,12 @@ class RateError:
         """Compute their sum."""
         return self.of_units + self.of_dyads
 
+    @property
+    def freedom(self) -> float:
+        """Compute the degrees of freedom of the sum (Satterthwaite)."""
+        varies = self.of_units**2 / self.units + self.of_dyads**2 / self.dyads
+        return self.variance**2 / varies if varies > 0 else min(self.units, self.dyads)
+
 
 @dataclass(frozen=True, eq=False)
 class Errors:
@@ -170,7 +177,8 @@ class Errors:
     twice : (J, J) what the squares of ``spread`` count twice.
     alone : (J, J) the covariance as if dyads were independent.
     freedom : (J,) degrees of freedom of the noise of dyads.
-    next_error : (2, J) E s and E s² of the share s of the weight of a dyad drawn by its share.
+    next_error : (2, J) E e and E e² of an error e = f s: s the share of the weight of a dyad drawn
+        by its share, f the part of a dyad that errs where it does, Σ_d h_d²/Σ_d h_d s_d.
     """
 
     spread: Floats = field(repr=False)
@@ -196,11 +204,12 @@ class Errors:
             units, alone, min(max(freedom, 1.0), spread_u.size), float(self.freedom[used_j].min())
         )
 
-    def covariance(self, first_j: Floats, second_j: Floats) -> float:
-        """Compute the covariance of two combinations of rates."""
-        return float((self.spread @ first_j) @ (self.spread @ second_j)) - float(
-            first_j @ self.twice @ second_j
-        )
+    def correlation(self, first_j: Floats, second_j: Floats) -> float:
+        """Compute the correlation of the errors of two combinations of rates."""
+        both = self.combine(first_j).variance * self.combine(second_j).variance
+        shared = float((self.spread @ first_j) @ (self.spread @ second_j))
+        shared -= float(first_j @ self.twice @ second_j)
+        return min(max(shared / math.sqrt(both), -1.0), 1.0) if both > 0 else 0.0
 
 
 def estimate_rate_errors(
@@ -223,7 +232,7 @@ def estimate_rate_errors(
     """
     limit_c2 = np.broadcast_to(np.asarray(threshold, dtype=np.float64), (len(cells), 2))
     dyad_p, low_d, high_d = sample.dyads
-    rows, share, value = [], [], []
+    rows, share, hit = [], [], []
     for rates, limits in zip(cells, limit_c2.tolist(), strict=True):
         kinds = ((rates.impostor, True), (rates.genuine, False))
         for (tail, above), limit in zip(kinds, limits, strict=True):
@@ -232,12 +241,15 @@ def estimate_rate_errors(
             hit_r = (sample.score[tail.rows] >= limit) == above
             rows.append(tail.rows)
             share.append(share_r)
-            value.append(share_r * (hit_r - share_r @ hit_r))
+            hit.append(share_r * hit_r)
     column = np.repeat(np.arange(len(rows)), [part.size for part in rows])
     place = (dyad_p[np.concatenate(rows)], column)
     shape = (low_d.size, len(rows))
-    psi_dj = scipy.sparse.coo_array((np.concatenate(value), place), shape=shape).tocsr()
-    share_dj = scipy.sparse.coo_array((np.concatenate(share), place), shape=shape).tocsr()
+    share_dj, hit_dj = (
+        scipy.sparse.coo_array((np.concatenate(part), place), shape=shape).tocsr()
+        for part in (share, hit)
+    )
+    psi_dj = (hit_dj - share_dj @ scipy.sparse.diags_array(hit_dj.sum(axis=0))).tocsr()
     between_d = scipy.sparse.diags_array((low_d != high_d).astype(np.float64))
     order_j = np.tile([2.0, 1.0], len(cells))
     leverage_uj = (sample.incidence @ share_dj).toarray() / order_j
@@ -245,7 +257,9 @@ def estimate_rate_errors(
     twice_jj = (psi_dj.T @ between_d @ psi_dj).toarray()
     alone_jj = (psi_dj.T @ psi_dj).toarray()
     freedom_j = _freedom(leverage_uj, share_dj, order_j)
-    next_2j = np.stack([np.asarray(share_dj.power(power).sum(axis=0)) for power in (2, 3)])
+    most_j, whole_j = hit_dj.multiply(share_dj).sum(axis=0), hit_dj.power(2).sum(axis=0)
+    part_j = np.where(most_j > 0, whole_j / np.maximum(most_j, 1e-300), 1.0)
+    next_2j = np.stack([part_j**power * share_dj.power(power + 1).sum(axis=0) for power in (1, 2)])
     return Errors(total_uj, twice_jj, alone_jj, freedom_j, next_2j)
 
 

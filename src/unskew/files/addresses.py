@@ -15,13 +15,15 @@ import functools
 import os
 import posixpath
 import re
-import tempfile
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unskew.errors import ConfigError, DataError, missing_extra
+from unskew.files.leftovers import temporary_folder
+from unskew.files.reading import unpacked_limit
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -66,8 +68,11 @@ def joined(folder: str, path: str) -> str:
 def read_address(address: str, max_bytes: int) -> bytes:
     """Return the bytes of a file, which has at most ``max_bytes``; an `OSError` says why not."""
     filesystem, path = _opened(check_address(address))
-    with _server_errors(address), filesystem.open_input_stream(path) as stream:
-        content: bytes = stream.read(max_bytes + 1)
+    with _server_errors(address):
+        if "local" in filesystem.type_name:  # elsewhere there are no pipes: a request less
+            _size_of(filesystem, path)
+        with filesystem.open_input_stream(path) as stream:
+            content: bytes = stream.read(max_bytes + 1)
     if len(content) > max_bytes:
         raise OSError(f"the file has more than {max_bytes / 1e9:.1f} GB, the limit")
     return content
@@ -82,6 +87,26 @@ def address_exists(address: str) -> bool:
         return bool(filesystem.get_file_info(path).type != FileType.NotFound)
 
 
+def is_address_of_folder(address: str) -> bool:
+    """Tell whether there is a folder, as far as its file system has any."""
+    from pyarrow.fs import FileType
+
+    with _named(address):
+        filesystem, path = _opened(check_address(address))
+        return bool(filesystem.get_file_info(path).type == FileType.Directory)
+
+
+def list_address(address: str) -> list[str]:
+    """Return the paths of all files below a folder, starting from it."""
+    from pyarrow.fs import FileSelector, FileType
+
+    with _named(address):
+        filesystem, path = _opened(check_address(address))
+        entries = filesystem.get_file_info(FileSelector(path, recursive=True))
+    files = (entry.path for entry in entries if entry.type == FileType.File)
+    return [posixpath.relpath(file, path) for file in files]
+
+
 @contextmanager
 def local_file(folder: str | os.PathLike[str], path: str) -> Iterator[str]:
     """Yield the path of a file that ``folder`` is the base of; one at an address is fetched."""
@@ -89,7 +114,7 @@ def local_file(folder: str | os.PathLike[str], path: str) -> Iterator[str]:
     if not is_address(whole):
         yield whole
         return
-    with tempfile.TemporaryDirectory(prefix="unskew-") as temporary:
+    with temporary_folder() as temporary:
         file = Path(temporary, posixpath.basename(whole) or "file")
         with _named(whole):
             filesystem, there = _opened(check_address(whole))
@@ -102,7 +127,7 @@ def local_folder(address: str) -> Iterator[Path]:
     """Yield a local copy of a folder at an address, without the caches in it."""
     from pyarrow.fs import FileSelector, FileType
 
-    with tempfile.TemporaryDirectory(prefix="unskew-") as temporary:
+    with temporary_folder() as temporary:
         folder = Path(temporary, _name(address))
         with _named(address):
             filesystem, path = _opened(check_address(address))
@@ -130,7 +155,7 @@ def uploaded_folder(address: str, *, overwrite: bool = False) -> Iterator[Path]:
             f"{address!r} exists. Choose another address, or pass --overwrite (overwrite=True).",
             path=address,
         )
-    with tempfile.TemporaryDirectory(prefix="unskew-") as temporary:
+    with temporary_folder() as temporary:
         made = Path(temporary, _name(address))
         try:
             yield made
@@ -172,10 +197,43 @@ def _send(filesystem: FileSystem, path: str, file: Path) -> None:
 
 
 def _copy(filesystem: FileSystem, path: str, file: Path) -> None:
+    """Copy a file, up to the size that its server claims, if that is free on the local disk."""
     file.parent.mkdir(parents=True, exist_ok=True)
+    claimed = _size_of(filesystem, path)
+    left = unpacked_limit(0) if claimed is None else claimed
+    if left > shutil.disk_usage(file.parent).free:
+        raise DataError(
+            f"{path!r} has {left:,} bytes, and {str(file.parent)!r} has not as much room. Set the "
+            "environment variable TMPDIR to a folder on a larger disk.",
+            path=path,
+            count=left,
+        )
     with filesystem.open_input_stream(path) as stream, file.open("wb") as copy:
         while block := stream.read(2**22):
+            left -= len(block)
+            if left < 0:
+                raise DataError(
+                    f"{path!r} has more bytes than its server says, or than the limit "
+                    f"(UNSKEW_MAX_UNPACKED) where it does not say.",
+                    path=path,
+                )
             copy.write(block)
+
+
+def _size_of(filesystem: FileSystem, path: str) -> int | None:
+    """Return the size of a file, None if its server does not say; refuse a pipe or a device."""
+    from pyarrow.fs import FileType
+
+    status = filesystem.get_file_info(path)
+    if status.type == FileType.NotFound:
+        raise FileNotFoundError
+    if status.type != FileType.File:
+        raise DataError(
+            f"{path!r} is a folder, a pipe or a device, not a file. Save its content as a file, "
+            "and name that.",
+            path=path,
+        )
+    return status.size  # type: ignore[no-any-return]
 
 
 def _opened(address: str) -> tuple[FileSystem, str]:

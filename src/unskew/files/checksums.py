@@ -217,7 +217,12 @@ def _is_listing(record: Any) -> bool:
 
 
 def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and value not in ("", ".", "..") and Path(value).name == value
+    if not isinstance(value, str) or value in ("", ".", "..") or "\0" in value:
+        return False
+    try:
+        return bool(os.fsencode(value)) and Path(value).name == value
+    except UnicodeEncodeError:  # a name that no file can have
+        return False
 
 
 def _write(

@@ -8,12 +8,14 @@ import re
 import secrets
 import shutil
 import socket
+import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
 
 # Of another machine nothing is known: what it left is removed after a week.
 _FORGOTTEN = 7 * 24 * 3600.0
+_TEMPORARY = "unskew-"
 _OWNER = re.compile(r"(?P<host>[0-9a-f]{6})-(?P<pid>\d+)-[0-9a-f]{8}")
 
 
@@ -25,6 +27,12 @@ def name_owner() -> str:
 def unfinished_path(target: Path, suffix: str = "part") -> Path:
     """Return a hidden path in the same folder that no other process or thread uses."""
     return target.with_name(f".{target.name}.{name_owner()}.{suffix}")
+
+
+def temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    """Make a temporary folder; those that killed processes left are removed."""
+    remove_leftovers(Path(tempfile.gettempdir()), _TEMPORARY)
+    return tempfile.TemporaryDirectory(prefix=f"{_TEMPORARY}{name_owner()}-")
 
 
 def remove_leftovers(folder: Path, prefix: str) -> None:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from unskew.engine.parent_watch import end_with_parent, nothing_from_here
 from unskew.errors import DataError, wrong_option
-from unskew.files.leftovers import name_owner, remove_leftovers
+from unskew.files.leftovers import temporary_folder
 from unskew.files.row_file import RowFile
 from unskew.records.arrays import Bools, Ints
 from unskew.records.pool import ChosenImages, Images, JoinedImages
@@ -42,9 +42,7 @@ class Processes:
         import joblib
         from joblib.externals.loky import ProcessPoolExecutor
 
-        # Of runs that were killed.
-        remove_leftovers(Path(tempfile.gettempdir()), _PREFIX)
-        self._folder = tempfile.TemporaryDirectory(prefix=f"{_PREFIX}{name_owner()}-")
+        self._folder = temporary_folder()
         self._file = str(Path(self._folder.name) / "worker")
         # By a file: arrays in it are mapped into memory, once for all processes.
         joblib.dump(worker.shared_among(count + 1, f"{self._file}.lock"), self._file)
@@ -67,7 +65,6 @@ class Processes:
         self._folder.cleanup()
 
 
-_PREFIX = "unskew-"
 # Each process uses one core: these libraries would start threads of their own.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 

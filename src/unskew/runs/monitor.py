@@ -150,6 +150,7 @@ def monitor_run(
         else:
             _check_groups(reference, frame)
         if watch.looks:
+            _check_tests(home / STATE, watch, reference)
             held.enter_context(damage_named(home / STATE, "the state of earlier looks"))
         counted, known, notes = _count_new(watch, reference, old, frame, batch)
         if watch.seen is None:
@@ -218,6 +219,19 @@ def _read_state(home: Path, settings: dict[str, Any], restart: bool) -> WatchSta
 def _names(evidence: dict[str, dict[str, float]]) -> dict[str, list[str]]:
     """Return the tests of a look, by stream."""
     return {stream: sorted(own) for stream, own in evidence.items()}
+
+
+def _check_tests(path: Path, watch: WatchState, reference: Reference) -> None:
+    """Refuse looks that lack a test of the run, or have one more."""
+    before, tests = _names(watch.evidence[0]), reference.tests()
+    wrong = [name for name in (tests | before) if before.get(name) != sorted(tests.get(name, ""))]
+    if wrong:
+        raise DataError(
+            f"{path} does not have the tests of this run: {first_few(wrong)} differs. Was it "
+            "edited by hand? --restart begins again, without the looks so far.",
+            path=str(path),
+            names=wrong,
+        )
 
 
 _NAMES = {

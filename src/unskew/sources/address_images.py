@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unskew.errors import ConfigError, ImageError
+from unskew.errors import ConfigError, DataError, ImageError
 from unskew.files.addresses import address_exists, is_address, read_address
 from unskew.records.arrays import Ints
 from unskew.records.pool import Images
@@ -47,7 +47,7 @@ class AddressImages(Images):
             content = read_address(path, MAX_BYTES)
         except OSError as error:
             raise ImageError(error.strerror or str(error)) from None
-        except ConfigError as error:
+        except (ConfigError, DataError) as error:
             raise ImageError(str(error)) from None
         if not content:
             raise ImageError("the file is empty (0 bytes)")

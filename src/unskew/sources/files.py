@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from unskew.errors import ConfigError, DataError, ImageError, did_you_mean, first_few
+from unskew.files.addresses import is_address, is_address_of_folder, list_address
 from unskew.records.arrays import Ints
 from unskew.records.pool import Images
 
@@ -51,11 +52,13 @@ class Listing:
 
 
 def list_images(folder: str) -> Listing:
-    """List every image below the folder, however deep.
+    """List every image below the folder, however deep; a folder may be at an address.
 
     Real folders come first, then links to folders, each real folder once: hence loops of links end,
     and no image is listed twice because of a link to its folder.
     """
+    if is_address(folder):
+        return _list_at(folder)
     listing = Listing()
     seen = {_identity(above) for above in parents_of(os.path.realpath(folder))}
     waiting, links = [""], list[str]()
@@ -75,6 +78,22 @@ def list_images(folder: str) -> Listing:
     listing.files.sort()
     listing.metadata.sort()
     listing.broken.sort()
+    return listing
+
+
+def _list_at(address: str) -> Listing:
+    listing = Listing()
+    for path in sorted(list_address(address)):
+        *_, name = parts = path.split("/")
+        _, extension = os.path.splitext(name.lower())
+        if any(part.startswith(".") for part in parts):
+            listing.ignored["hidden"] += 1
+        elif extension in IMAGE_EXTENSIONS:
+            listing.files.append(path)
+        elif name.lower() in METADATA_NAMES:
+            listing.metadata.append(path)
+        else:
+            listing.ignored[extension or "no extension"] += 1
     return listing
 
 
@@ -144,8 +163,10 @@ def check_image_folder(folder: str, user_path: str, what: str) -> None:
 
     ``user_path``: as the user wrote it; ``what``: what the folder is for.
     """
-    if os.path.isdir(folder):
+    if is_address_of_folder(folder) if is_address(folder) else os.path.isdir(folder):
         return
+    if is_address(folder):
+        raise ConfigError(f"{what}: there is no folder {user_path!r}.", path=user_path)
     if os.path.lexists(folder):
         raise ConfigError(
             f"{what} must be a folder of images, but {user_path!r} is {_kind(folder)}. A table of "

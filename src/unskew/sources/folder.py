@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from unskew.engine.arguments import checked
 from unskew.errors import ConfigError, DataError, first_few
+from unskew.files.addresses import is_address, joined, local_file
 from unskew.records import Pool
+from unskew.records.pool import Images
 from unskew.records.pool_table import pool_of_images
+from unskew.sources.address_images import AddressImages
 from unskew.sources.files import (
     FileImages,
     Listing,
@@ -56,11 +59,9 @@ def read_metadata(
     _check_one_each(listing.metadata, shown)
     for file in listing.metadata:
         name = f"{shown}/{shown_path(file)}"
-        table = read_table(
-            os.path.join(folder, file),
-            name,
-            text=(_FILE_NAME, *(columns.get(role, role) for role in ("id", "group", "split"))),
-        )
+        text = (_FILE_NAME, *(columns.get(role, role) for role in ("id", "group", "split")))
+        with local_file(folder, file) as local:
+            table = read_table(local, name, text=text)
         rows = _rows_of_images(table, os.path.dirname(file), name, row_of, listed, absent)
         kept = [at for at, row in enumerate(rows) if row is not None]
         part = table.frame.drop(columns=_FILE_NAME).iloc[kept]
@@ -187,7 +188,7 @@ def read_folders(
 
     Parameters
     ----------
-    folders : folder by name of source.
+    folders : folder by name of source; addresses (``s3://…``) too.
     label : the column ``label`` of the metadata, else the name of the first folder below the
         source's, however deep the image is; images directly in the source's folder have no label.
         ``"folder"``: the folder even if there is such a column; False: no labels; or the name of a
@@ -244,7 +245,7 @@ def _read_one(
 ) -> _Source:
     import pandas as pd
 
-    full_path, what = os.path.join(base, folder), f"source {name!r}"
+    full_path, what = joined(base, folder), f"source {name!r}"
     check_image_folder(full_path, folder, what)
     listing = list_images(full_path)
     _log_overlooked(what, listing)
@@ -275,7 +276,7 @@ def _read_one(
     return _Source(
         frame,
         within,
-        [f"{folder.rstrip(os.sep) or os.sep}{os.sep}{path}" for path in listing.files],
+        [joined(full_path if is_address(full_path) else folder, path) for path in listing.files],
         set_aside,
     )
 
@@ -388,5 +389,8 @@ def _pool(
     patterns = {role: rule for role, rule in rules.items() if isinstance(rule, NamePattern)}
     frame = with_patterns(frame, patterns, [path for part in parts for path in part.within])
     frame = with_own_groups(frame, "the metadata")
-    files = FileImages(base, [path for part in parts for path in part.files]) if images else None
+    paths = [path for part in parts for path in part.files]
+    files: Images | None = FileImages(base, paths) if images else None
+    if files is not None and any(map(is_address, paths)):
+        files = AddressImages(files, paths)
     return pool_of_images(frame, files, [row for part in parts for row in part.set_aside])

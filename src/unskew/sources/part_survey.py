@@ -6,7 +6,6 @@ bytes for each row, and are put on the driver's disk as they come).
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ import numpy.typing as npt
 from unskew.engine.block_engines import Engine
 from unskew.engine.blocks import FileBlock, read_block
 from unskew.errors import DataError, first_few
+from unskew.files.leftovers import temporary_folder
 from unskew.records.arrays import Floats, Ints
 from unskew.records.design_weights import DESIGN_WEIGHT, check_design_weights
 from unskew.records.levels import level_text, text_levels
@@ -210,7 +210,7 @@ class _HashFiles:
     def __init__(self, n: int) -> None:
         self.bits = max(0, int(np.ceil(np.log2(max(n, 1) / _AT_ONCE))))
         self.held: list[Hashes] = []
-        self.folder = tempfile.TemporaryDirectory(prefix="unskew-ids-") if self.bits else None
+        self.folder = temporary_folder() if self.bits else None
 
     def __enter__(self) -> _HashFiles:
         return self

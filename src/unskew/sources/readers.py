@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, cast
 
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
-from unskew.files.addresses import is_address, joined
+from unskew.files.addresses import is_address, is_address_of_folder, joined
 from unskew.records import Images, Pool
 from unskew.records.pool_table import name_design_weight
 from unskew.sources.files import near_names
@@ -165,9 +165,10 @@ def read_sample(
     """
     path = os.fspath(place)
     file = joined(os.fspath(folder), path)
-    if is_address(file):
+    is_folder = is_address_of_folder(file) if is_address(file) else os.path.isdir(file)
+    if is_address(file) and not is_folder:
         return reader_of("manifest")(path, base=folder, source_name=TARGET_SAMPLE, images=images)
-    if os.path.isdir(file):
+    if is_folder:
         return reader_of("folders")({TARGET_SAMPLE: path}, base=folder, images=images)
     if not os.path.lexists(file):
         raise ConfigError(

@@ -67,8 +67,9 @@ def binned_levels(
         unknown = [level for level in levels if level not in labels and level != MISSING]
         if not unknown:
             return levels, code_n
-        column = _as_numbers(column, name, labels, unknown)
-    value_n = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        value_n = _as_numbers(column, name, labels, unknown)
+    else:
+        value_n = column.to_numpy(dtype=np.float64, na_value=np.nan)
     n_bins = len(labels)
     # 0 below, 1 … M in a bin, M + 1 above, M + 2 missing
     bin_n = np.searchsorted(np.asarray(edges), value_n, side="right")
@@ -79,14 +80,12 @@ def binned_levels(
     return [every[at] for at in present], code_n.astype(np.int64)
 
 
-def _as_numbers(
-    column: pd.Series[Any], name: str, labels: list[str], unknown: list[str]
-) -> pd.Series[Any]:
+def _as_numbers(column: pd.Series[Any], name: str, labels: list[str], unknown: list[str]) -> Floats:
     import pandas as pd
 
     try:
-        return pd.to_numeric(column)
-    except (ValueError, TypeError) as error:
+        return np.asarray(pd.to_numeric(column).to_numpy(dtype=np.float64, na_value=np.nan))
+    except (ValueError, TypeError, OverflowError) as error:
         raise DataError(
             f"{name} has bins, so its values must be numbers or the labels of the bins "
             f"({first_few(labels, 12)}); got {first_few(unknown)}.",

@@ -43,6 +43,7 @@ class Preparation:
     command : the command that was typed.
     resume : continue the training in the folder.
     seeds : that every arm is trained with.
+    targets : several targets of the configuration, of which this is about the first.
     """
 
     out: Path
@@ -54,17 +55,25 @@ class Preparation:
     command: str = ""
     resume: bool = False
     seeds: tuple[int, ...] = (0,)
+    targets: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """Describe what is about to be trained."""
         splits = self.training.splits
-        lines = [self._images(), self._effective_images(), self._models()]
+        lines = [self._images(), *self.chosen_target(), self._effective_images(), self._models()]
         if splits.validation is None:
             lines.append("There is no validation split: no epoch is chosen, the last one counts.")
         lines += [*([self.training.split_note] if self.training.split_note else [])]
         lines += [*self.unlearned(), *self.unlearnable()]
         part_only = self.part_only(splits.held_out)
         return [*lines, part_only] if part_only else lines
+
+    def chosen_target(self) -> list[str]:
+        """Name the target, if the configuration has several."""
+        if not self.targets:
+            return []
+        count, first = len(self.targets), self.targets[0]
+        return [f"Of {count} targets this is about the first, {first} (--target NAME: another)."]
 
     def _images(self) -> str:
         training = self.training

@@ -148,7 +148,7 @@ def prepare_training(
     resume : continue the run of the same settings and data in the folder, if there is one.
     force : throw away what the folder holds, once everything else is in order.
     """
-    config = config.for_target()
+    targets, config = tuple(config.targets), config.for_target()
     is_probe = config.learn.preset == "probe" and config.learn.model in (None, "probe")
     names = (GIVEN,) if weights is not None else check_arms(config.learn.arms, probe=is_probe)
     require_torch()
@@ -189,7 +189,9 @@ def prepare_training(
     if training.columns:
         write_projections(training.inputs, out, progress=progress)
     is_continued = resume and before is not None
-    return Preparation(out, training, run, arms, settings, record, command, is_continued, seeds)
+    return Preparation(
+        out, training, run, arms, settings, record, command, is_continued, seeds, targets
+    )
 
 
 def _check_taught(training: TrainingInputs, run: Run, arm: TrainingArm) -> None:

@@ -54,6 +54,11 @@ class VerdictPanel:
     placeholder: bool = False
     part: str | None = None
 
+    @property
+    def signal(self) -> Literal["ok", "weak", "no"]:
+        """The level to show by a colour or sign: nothing about a placeholder is "ok"."""
+        return "weak" if self.placeholder and self.level == "ok" else self.level
+
 
 @dataclass(frozen=True)
 class SourceRow:
