@@ -89,10 +89,10 @@ def _high_pass(x_nm: Floats) -> Floats:
     """Compute Σ_j h_j x_{2k+1−j} for k = 0 … (n+1)//2, x mirrored beyond its first and last row."""
     x_nm = np.pad(x_nm, ((2, 3), (0, 0)), mode="symmetric")
     n_out = (len(x_nm) - 2) // 2
-    detail = _HIGH_PASS[0] * x_nm[3::2][:n_out]
-    for j in (1, 2, 3):
-        detail += _HIGH_PASS[j] * x_nm[3 - j :: 2][:n_out]
-    return detail
+    detail_km = np.zeros((n_out, x_nm.shape[1]))
+    for j, part in enumerate(_HIGH_PASS):
+        detail_km += part * x_nm[3 - j :: 2][:n_out]
+    return detail_km
 
 
 @dataclass(frozen=True)
