@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.stats
 from sklearn.metrics import roc_curve
 
 from raising import refused
@@ -131,31 +130,6 @@ def test_repeating_every_image_within_its_person_changes_no_standard_error() -> 
     point = judge(*_repeat(table, pairs, set(table["id"])), genuine_by="image").overall.points[0]
     assert point.fmr.stderr == pytest.approx(expected.fmr.stderr, rel=1e-9)
     assert point.fnmr.stderr == pytest.approx(expected.fnmr.stderr, rel=1e-9)
-
-
-@pytest.mark.slow
-def test_the_equal_error_rate_of_two_normal_distributions() -> None:
-    n, d = 20_000, 2.4
-    at = (np.arange(n) + 0.5) / n
-    quantile = scipy.stats.norm.ppf(at)
-    table = pd.DataFrame({"id": np.arange(4 * n), "sample_weight": 1.0})
-    pairs = pd.DataFrame(
-        {
-            "id_a": np.arange(2 * n),
-            "id_b": np.arange(2 * n, 4 * n),
-            "same": np.repeat([True, False], n),
-            "score": np.concatenate([quantile + d, quantile]),
-        }
-    )
-    result = judge(table, pairs, thresholds=(d / 2,))
-    # Quantiles of n equal steps: the rates are right to 1/n.
-    truth = scipy.stats.norm.cdf(-d / 2)
-    assert result.overall.equal_error.value == pytest.approx(truth, abs=1 / n)
-    # Independent pairs: the standard error of one rate is binomial, that of the mean of two is
-    # smaller by √2 (equal slopes).
-    binomial = np.sqrt(truth * (1 - truth) / n)
-    assert result.overall.points[0].fmr.stderr == pytest.approx(binomial, rel=0.01)
-    assert result.overall.equal_error.stderr == pytest.approx(binomial / np.sqrt(2), rel=0.01)
 
 
 def test_distances_are_scores_with_the_opposite_sign() -> None:

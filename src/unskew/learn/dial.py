@@ -82,7 +82,7 @@ def turn_dial(
     >>> dialled.weight.tolist(), np.exp(-dialled.logit_shift).tolist()
     ([1.0, 1.0, 1.0], [0.5, 2.0])
     """
-    check_weights(weight_n)
+    check_positive_weights(weight_n)
     is_read = label_n.dtype.kind in ("biu" if label_n.ndim == 1 else "biuf")
     if label_n.ndim not in (1, 2) or len(label_n) != weight_n.size or not is_read:
         raise DataError(
@@ -120,7 +120,7 @@ def temper_within(weight_n: Floats, label_n: Ints, n_classes: int, power: float)
     return np.asarray(tempered_n * factor_m[label_n])
 
 
-def check_weights(weight_n: Floats) -> None:
+def check_positive_weights(weight_n: Floats) -> None:
     """Refuse weights from which nothing can be learned."""
     if not np.isfinite(weight_n).all() or weight_n.min(initial=0.0) < 0 or not weight_n.any():
         raise DataError("weights are finite, not negative, and not all zero.", option="weight_n")

@@ -12,7 +12,7 @@ import scipy.special
 
 from unskew.engine.arguments import Positive, Seed, Share, checked
 from unskew.errors import DataError, first_few
-from unskew.learn.dial import check_weights
+from unskew.learn.dial import check_positive_weights
 from unskew.learn.presets import TAUS
 from unskew.learn.probe import Probe
 from unskew.learn.probe_grid import RIDGES, tune_probe
@@ -173,5 +173,5 @@ def check_label_sets(
             "contains other values.",
             option="present_nm",
         )
-    check_weights(weight_n)
+    check_positive_weights(weight_n)
     return label_nm, names

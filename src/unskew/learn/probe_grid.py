@@ -17,7 +17,7 @@ from unskew.engine.arguments import Count, Positive, Seed, Share, checked
 from unskew.errors import ConfigError
 from unskew.learn.dial import (
     Dialled,
-    check_weights,
+    check_positive_weights,
     keep_class_shares,
     temper_within,
     turn_dial,
@@ -164,8 +164,8 @@ def tune_probe(
     stratum_n = label_n if stratum_n is None else stratum_n
     judge_n = weight_n if judge_weight_n is None else judge_weight_n
     offset_m = np.zeros(n_classes) if logit_offset_m is None else logit_offset_m
-    check_weights(weight_n)
-    check_weights(judge_n)
+    check_positive_weights(weight_n)
+    check_positive_weights(judge_n)
     rows = some_rows(unit_n, np.maximum(weight_n, judge_n), seed)
     X_md, label_m, weight_m, judge_m = X_nd[rows], label_n[rows], weight_n[rows], judge_n[rows]
     unit_m = np.unique(unit_n[rows], return_inverse=True)[1]
