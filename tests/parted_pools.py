@@ -60,6 +60,7 @@ PRODUCT = (
     bias.Product(bias.Known({"a": 1.0, "b": 1.0, "c": "in_c"}), bias.Tilt(["z_0"], reference="a")),
     None,
 )
+BOX = bias.Product(bias.Box(["z_1", "label"]), bias.Tilt(["z_0"], reference="a")), None
 
 
 def in_memory(frame: pd.DataFrame, **roles: str) -> Pool:

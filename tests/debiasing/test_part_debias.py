@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.naive_bayes import GaussianNB
 
 import unskew
 from parted_pools import (
+    BOX,
     KNOWN,
     PRODUCT,
     STRATA,
@@ -33,7 +35,9 @@ def weights_over_parts(folder: Path, case: Any, **options: Any) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize(
-    "case", [STRATA, KNOWN, TILT, PRODUCT], ids=["strata", "known", "tilt", "product"]
+    "case",
+    [STRATA, KNOWN, TILT, PRODUCT, BOX],
+    ids=["strata", "known", "tilt", "product", "box"],
 )
 def test_they_equal_those_in_memory(tmp_path: Path, case: Any) -> None:
     frame = write_parts(tmp_path / "pool")
@@ -41,7 +45,7 @@ def test_they_equal_those_in_memory(tmp_path: Path, case: Any) -> None:
     weights = unskew.debias(in_memory(frame), *case)
     assert table["id"].tolist() == frame["id"].tolist()
     # The ridge of 1e-6 of a tilt is on features as the subsample scales them.
-    rtol = 1e-9 if case in (TILT, PRODUCT) else 1e-10
+    rtol = 1e-9 if case in (TILT, PRODUCT, BOX) else 1e-10
     np.testing.assert_allclose(table["weight"], weights.weight, rtol=rtol)
 
 
@@ -52,6 +56,45 @@ def test_up_to_the_subsample_they_are_those_in_memory_for_every_family(tmp_path:
     np.testing.assert_allclose(
         table["weight"], unskew.debias(in_memory(frame), *case).weight, rtol=1e-10
     )
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        (bias.SoftBox(["z_0"]), None),
+        (bias.Box(["z_0"], quantile=0.05), None),
+        (bias.Propensity(["z"], classifier=GaussianNB(), folds=2), Target.source("a")),
+    ],
+    ids=["soft box", "quantiles", "classifier"],
+)
+def test_a_model_of_the_subsample_is_solved_over_all_images(tmp_path: Path, case: Any) -> None:
+    frame = write_parts(tmp_path / "pool")
+    weights = unskew.debias(Pool.from_parquet(tmp_path / "pool"), *case, subsample=900)
+    weights.to_parquet(tmp_path / "weights")
+    omega = sum(factor.log_omega(frame) for factor in weights.fit.weigher.known)
+    code = [weights.names.index(name) for name in frame["source"]]
+    inside = np.isfinite(omega[np.arange(len(frame)), code])
+    kept = in_memory(frame[inside].reset_index(drop=True))
+    expected = unskew.debias(kept, bias.Known(omega[inside], log=True))
+    weight = read_parts(tmp_path / "weights")["weight"].to_numpy()
+    np.testing.assert_allclose(weight[inside], expected.weight, rtol=1e-10)
+    assert not weight[~inside].any()
+    assert sum(weights.left_out.values()) == np.count_nonzero(~inside)
+    # The fit's own noise comes on top.
+    known = expected.mean(kept.frame["y"].to_numpy())
+    assert weights.mean("y").value == pytest.approx(known.value, rel=1e-10)
+    assert weights.mean("y").stderr >= known.stderr * (1 - 1e-9)
+    assert "fitted to a subsample" in str(weights.describe())
+
+
+def test_shares_of_classes_are_estimated_on_the_subsample(tmp_path: Path) -> None:
+    frame = write_parts(tmp_path / "pool")
+    sample = frame.iloc[::5][["id", "z_0", "z_1"]].assign(source="t")
+    case = bias.ClassShift(["z"]), Target.sample(Pool.from_frame(sample, id="id"))
+    table = weights_over_parts(tmp_path, case, subsample=900)
+    share = table["weight"].groupby(frame["label"]).sum()
+    expected = unskew.debias(in_memory(frame), *case)
+    assert share["x"] == pytest.approx(expected.weight[frame["label"] == "x"].sum(), abs=0.05)
 
 
 @pytest.mark.parametrize("case", [STRATA, TILT], ids=["strata", "tilt"])
@@ -88,8 +131,6 @@ def test_engines_blocks_and_workers_make_no_difference(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "target"),
     [
-        (bias.Box(["z_0"]), None),
-        (bias.Propensity(["z_0"], classifier="boosting"), Target.source("a")),
         (bias.Product(bias.Strata("label"), bias.Tilt(["z_0"], reference="a")), STRATA[1]),
         (bias.Known(np.ones((1500, 3))), None),
         (bias.Tilt(["z_0"]), Target.source("a", holdout=0.5)),

@@ -124,9 +124,18 @@ def test_check_judges_the_subsample_and_writes_nothing(
     assert "of 1,500 images" in verdict["sentences"][-1]
     assert sorted(tmp_path.rglob("*")) == before
     # What weighing would refuse, check refuses.
-    box = save(tmp_path, "box.toml", '[bias]\nfamily = "box"\nfeatures = ["z"]\n')
-    assert run_command(["check", str(box)]) == 2
-    assert "subsample" in capsys.readouterr().err
+    held = save(tmp_path, "held.toml", TILT.replace('"a"\n', '"a"\nholdout = 0.5\n'))
+    assert run_command(["check", str(held)]) == 2
+    assert "held out of parts" in capsys.readouterr().err
+
+
+def test_a_model_that_is_fitted_to_the_subsample_is_verified(tmp_path: Path) -> None:
+    write_pool(tmp_path)
+    model = '[bias]\nfamily = "box"\nfeatures = ["z_0"]\nquantile = 0.02\n'
+    path, out = save(tmp_path, "run.toml", model), tmp_path / "out"
+    unskew.run(path, out)
+    assert "outside their own source" in (out / "report.html").read_text()
+    assert run_command(["verify", str(out)]) == 0
 
 
 def test_a_target_that_is_not_identifiable_has_its_page(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ They are those of the article's section 4.3.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -27,7 +27,7 @@ from unskew.bias.features import (
 )
 from unskew.engine.arguments import ShareBelowHalf, checked
 from unskew.errors import did_you_mean, first_few, warn_caller
-from unskew.records import Floats
+from unskew.records import Floats, Ints
 from unskew.records.levels import text_levels
 
 if TYPE_CHECKING:
@@ -165,6 +165,44 @@ class FittedBox(Factor):
             )
             inside_nk &= has_lk.reshape(-1, len(self.names))[code_n]
         return np.where(inside_nk, 0.0, -np.inf)
+
+    def widened(self, frame: pd.DataFrame, source_n: Ints) -> FittedBox:
+        """Return the smallest boxes that also hold these images of the K sources: min–max."""
+        check_columns(frame, [*self.numeric, *self.levels])
+        lower_kd, upper_kd = self.lower.copy(), self.upper.copy()
+        for d, name in enumerate(self.numeric):
+            value_n = read_numbers(frame[name], name)
+            np.minimum.at(lower_kd[:, d], source_n, value_n)
+            np.maximum.at(upper_kd[:, d], source_n, value_n)
+        own, seen = dict(self.levels), dict(self.seen)
+        for name, own_k in self.levels.items():
+            levels, code_n = text_levels(frame[name], name)
+            check_present(levels, code_n, name)
+            seen[name] |= set(levels)
+            own_new = [
+                frozenset(levels[at] for at in np.unique(code_n[source_n == k]))
+                for k in range(len(own_k))
+            ]
+            own[name] = tuple(
+                None if old is None else old | new for old, new in zip(own_k, own_new, strict=True)
+            )
+        return replace(self, lower=lower_kd, upper=upper_kd, levels=own, seen=seen)
+
+    def joined(self, other: FittedBox) -> FittedBox:
+        """Return the smallest boxes that hold those of both."""
+        return replace(
+            self,
+            lower=np.minimum(self.lower, other.lower),
+            upper=np.maximum(self.upper, other.upper),
+            levels={
+                name: tuple(
+                    None if one is None or two is None else one | two
+                    for one, two in zip(own_k, other.levels[name], strict=True)
+                )
+                for name, own_k in self.levels.items()
+            },
+            seen={name: own | other.seen[name] for name, own in self.seen.items()},
+        )
 
     def _warn_if_unseen(self, name: str, levels: Sequence[str]) -> None:
         seen = sorted(self.seen[name])

@@ -13,6 +13,8 @@
 - ``part_weighers``: what weighs the images of one block: small, sent to every worker, and enough
   for new images.
 - ``part_weights``: `PartWeights`: the weights of a pool over parts, which are never collected.
+- ``part_writing``: the files of the weights of a pool over parts: one Parquet part for each part of
+  the pool.
 - ``pool_weights``: bias -> solve -> weigh in one call, for a pool and for each of its splits.
 - ``several_targets``: weights for several targets, the worst case, and what hangs on the choice:
   `debias_targets`.

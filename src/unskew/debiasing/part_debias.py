@@ -1,9 +1,11 @@
 """`debias` over parts: learn on a subsample, stream to apply.
 
-Exact where a sum over rows suffices: counts of strata, normalizers, coefficients of `Tilt` and of
-logistic `Propensity`, weights, ESS and means. From a subsample, stratified by source and stratum
-and counted by the inverse of the chance of inclusion: where the iteration starts, how features are
-scaled, and the verdict. A pool that is no larger than the subsample is weighed in memory.
+Exact where a sum over rows suffices: counts of strata, minima and maxima, normalizers, coefficients
+of `Tilt` and of logistic `Propensity`, weights, ESS and means. From a subsample, stratified by
+source and stratum and counted by the inverse of the chance of inclusion: where the iteration
+starts, how features are scaled, the verdict, and every other model, whose fit is then held while
+the normalizers are solved over all rows. A pool that is no larger than the subsample is weighed in
+memory.
 """
 
 from __future__ import annotations
@@ -17,8 +19,20 @@ import numpy as np
 
 from unskew.debiasing.part_run import PartRun, make_solution
 from unskew.debiasing.part_strata import weigh_strata
-from unskew.debiasing.part_sums import StreamedProblem, total_parts
-from unskew.debiasing.part_weighers import InMemoryWeigher, LogLinearWeigher, RowsOfBlock
+from unskew.debiasing.part_sums import (
+    PassState,
+    RangeState,
+    StreamedProblem,
+    excluded_block,
+    range_block,
+    total_parts,
+)
+from unskew.debiasing.part_weighers import (
+    BlockReader,
+    InMemoryWeigher,
+    LogLinearWeigher,
+    RowsOfBlock,
+)
 from unskew.debiasing.part_weights import PartWeights
 from unskew.engine.block_engines import open_engine
 from unskew.errors import ConfigError, OverlapError
@@ -68,14 +82,30 @@ def debias_parts(
 
 
 def _weigh(run: PartRun) -> PartWeights:
+    from unskew.bias.class_shift import ClassShift
     from unskew.bias.strata import Strata
 
     if len(run.pool) <= run.subsample:
         return _weigh_in_memory(run)
     check_streamed(run.pool, run.bias, run.target, run.subsample)
+    if isinstance(run.bias.parts[0], ClassShift):
+        return _weigh_class_shift(run)
     if isinstance(run.bias.parts[0], Strata):
         return weigh_strata(run, run.bias.parts[0])
-    return _weigh_log_linear(run)
+    return _weigh_by_descent(run)
+
+
+def _weigh_class_shift(run: PartRun) -> PartWeights:
+    """Estimate the shares of the classes on the subsample, and weigh all strata of them."""
+    from unskew.bias.class_shift import resolve_class_shift
+
+    few = run.draw(columns_read(run.pool, run.bias, ()))
+    bias, target = resolve_class_shift(run.bias, few, run.target, run.settings["rng"])
+    check_streamed(run.pool, bias, target, run.subsample)
+    by, bins = strata_columns(bias, target)
+    columns = columns_read(run.pool, bias, by)
+    again = replace(run, bias=bias, target=target, columns=columns, by=by, bins=bins)
+    return weigh_strata(again, bias.parts[0])
 
 
 def strata_columns(
@@ -105,23 +135,25 @@ def columns_read(pool: PartPool, bias: Bias, by: Sequence[str]) -> tuple[str, ..
             calls = any(not isinstance(e, int | float) and e not in part.columns for e in entries)
         if calls:
             return tuple(name for name in pool.columns if name not in ("id", "source", "content"))
-        if part.columns:
-            empty = pd.DataFrame(columns=list(pool.columns))
-            named += expand_features(empty, list(part.columns))
-    return tuple(dict.fromkeys(named))
+        empty = pd.DataFrame(columns=list(pool.columns))
+        read = {*part.columns, *getattr(part, "features", ())}
+        named += expand_features(empty, list(read)) if read else []
+        named += ["label"] if part.shifts_classes else []
+    return tuple(name for name in dict.fromkeys(named) if name in pool.columns)
 
 
 def check_streamed(pool: PartPool, bias: Bias, target: Target | None, subsample: int) -> None:
-    """Refuse what cannot be streamed yet, with the reason and the way out."""
+    """Refuse what cannot be streamed, with the reason and the way out."""
+    from unskew.bias.class_shift import ClassShift
     from unskew.bias.known import Known
-    from unskew.bias.propensity import Propensity
     from unskew.bias.strata import Strata
-    from unskew.bias.subpopulation import Subpopulation
-    from unskew.bias.tilt import Tilt
 
-    parts = bias.parts
-    if len(parts) == 1 and isinstance(parts[0], Strata):
-        if target is None or target.kind in ("sample", "source") or target.unit == "group":
+    by_strata = [part for part in bias.parts if isinstance(part, Strata | ClassShift)]
+    if by_strata and len(bias.parts) == 1:
+        counted = target is not None and target.kind not in ("sample", "source")
+        if isinstance(by_strata[0], Strata) and (
+            target is None or not counted or target.unit == "group"
+        ):
             raise ConfigError(
                 "over parts Strata takes the target's distribution, counted in images: "
                 "Target.margins, Target.table or Target.uniform. Count a sample or source first: "
@@ -130,24 +162,19 @@ def check_streamed(pool: PartPool, bias: Bias, target: Target | None, subsample:
                 value=None if target is None else target.kind,
             )
         return
-    learned = [part for part in parts if isinstance(part, Tilt | Propensity)]
     wrong = ""
-    if not all(isinstance(part, Known | Subpopulation | Tilt | Propensity) for part in parts):
-        names = [type(part).__name__ for part in parts]
-        wrong = f"{' × '.join(names)} is fitted to all images at once"
-    elif len(learned) > 1:
-        wrong = "two factors that are estimated are fitted in turn"
-    elif any(isinstance(part, Propensity) and not part.has_offset for part in parts):
-        wrong = "a classifier other than 'logistic' has no sums over rows"
-    elif any(isinstance(part, Known) and _is_matrix(part.omega) for part in parts):
+    if by_strata:
+        name = type(by_strata[0]).__name__
+        wrong = f"{name} times another factor is solved stratum by stratum"
+    elif any(isinstance(part, Known) and _is_matrix(part.omega) for part in bias.parts):
         wrong = "a matrix omega belongs to images in memory"
     if wrong:
         raise ConfigError(
             f"{wrong}, and this pool has {len(pool):,} images, more than the subsample of "
-            f"{subsample:,}. Over parts work Strata alone, and Known, Subpopulation and one of "
-            "Tilt and Propensity('logistic') together. Where the images fit into memory, let "
-            "subsample ([engine] subsample) be at least their number. Or weigh pool.sample(n) in "
-            "memory, and each part by weights.weigh(table).",
+            f"{subsample:,}. Over parts work Strata or ClassShift alone, and every product of "
+            "others. Where the images fit into memory, let subsample ([engine] subsample) be at "
+            "least their number. Or weigh pool.sample(n) in memory, and each part by "
+            "weights.weigh(table).",
             option="bias",
             value=bias.family,
         )
@@ -158,6 +185,27 @@ def check_streamed(pool: PartPool, bias: Bias, target: Target | None, subsample:
             option="holdout",
             value=target.holdout,
         )
+
+
+def _is_streamed(bias: Bias) -> bool:
+    """Tell whether sums, minima and maxima over all rows are enough for the fit."""
+    from unskew.bias.box import Box
+    from unskew.bias.known import Known
+    from unskew.bias.propensity import Propensity
+    from unskew.bias.subpopulation import Subpopulation
+    from unskew.bias.tilt import Tilt
+
+    learned = [part for part in bias.parts if isinstance(part, Tilt | Propensity)]
+    others = [part for part in bias.parts if part not in learned]
+    return (
+        all(
+            isinstance(part, Known | Subpopulation)
+            or (isinstance(part, Box) and part.quantile == 0)
+            for part in others
+        )
+        and len(learned) <= 1
+        and all(part.has_offset for part in learned)
+    )
 
 
 def _is_matrix(omega: Any) -> bool:
@@ -185,7 +233,7 @@ def _weigh_in_memory(run: PartRun) -> PartWeights:
     )
 
 
-def _weigh_log_linear(run: PartRun) -> PartWeights:
+def _weigh_by_descent(run: PartRun) -> PartWeights:
     """Fit on the subsample, then descend over all rows to the same minimum as in memory."""
     survey = run.survey
     try:
@@ -199,14 +247,21 @@ def _weigh_log_linear(run: PartRun) -> PartWeights:
         ) from error
     assert few.estimation is not None
     fitted = few.estimation.fitted
-    weigher, reference, ridge = _start_weigher(fitted)
+    is_held = not _is_streamed(run.bias)
+    reader, present_k = run.block_reader(cached=True), _present(survey, fitted)
+    n_left = int(survey.cells["count"].sum() - survey.cells["weighed"].sum())
+    left_out = {"design weight 0": n_left} if n_left else {}
+    fitted = _widen_boxes(run, reader, fitted)
+    reader, lost_k = _exclude(run, reader, fitted, left_out)
+    present_k[: lost_k.size] -= lost_k
+    weigher, reference, ridge = _start_weigher(fitted, is_held)
     problem = StreamedProblem(
         run.engine,
         run.pool.blocks,
-        run.block_reader(cached=True),
+        reader,
         weigher,
         _sample_rows(fitted),
-        _present(survey, fitted)[None, :],
+        present_k[None, :],
         reference,
         ridge,
     )
@@ -217,7 +272,6 @@ def _weigh_log_linear(run: PartRun) -> PartWeights:
     share_k = size_k / size_k.sum()
     u_k = weigher.u_k + totals.log_all - math.log(size_k.sum())
     assert problem.last is not None
-    n_left = int(survey.cells["count"].sum() - survey.cells["weighed"].sum())
     passes = problem.n_passes + 2
     # As in memory: seen from the pool, without the target's sample.
     solution = make_solution(
@@ -239,21 +293,62 @@ def _weigh_log_linear(run: PartRun) -> PartWeights:
         squares=totals.squares[:k] / float(sum_k.sum()) ** 2,
         largest=totals.largest / float(sum_k.sum()),
         source_share=sum_k / sum_k.sum(),
-        left_out={"design weight 0": n_left} if n_left else {},
+        left_out=left_out,
         passes=passes,
         n_sampled=len(few.weight),
         sampled=lambda: few,
         problem=problem,
+        is_held=is_held,
     )
 
 
-def _start_weigher(fitted: FittedBias) -> tuple[LogLinearWeigher, int, float]:
-    """Return where the descent begins, the reference and the ridge."""
+def _widen_boxes(run: PartRun, reader: BlockReader, fitted: FittedBias) -> FittedBias:
+    """Let min–max boxes hold all images of their sources, by one pass; other factors stay."""
+    from unskew.bias.box import FittedBox
+
+    factors = list(fitted.factors)
+    for at, factor in enumerate(factors):
+        if isinstance(factor, FittedBox) and factor.quantile == 0:
+            state = RangeState(reader, factor)
+            for wider in run.engine.each_block(range_block, run.pool.blocks, state):
+                factor = factor.joined(wider)
+            factors[at] = factor
+    return replace(fitted, factors=tuple(factors))
+
+
+def _exclude(
+    run: PartRun, reader: BlockReader, fitted: FittedBias, left_out: dict[str, int]
+) -> tuple[BlockReader, Floats]:
+    """Return a reader without the images that a factor leaves out, and their (K,) numbers."""
+    from unskew.bias.box import FittedBox
+
+    pairs = zip(run.bias.parts, fitted.factors, strict=True)
+    # All images are in their min–max boxes.
+    excluding = {
+        part.family: factor
+        for part, factor in pairs
+        if part.may_exclude and not (isinstance(factor, FittedBox) and factor.quantile == 0)
+    }
+    reader = replace(reader, excluding=tuple(excluding.values()))
+    lost_k = np.zeros(len(reader.names))
+    if not excluding:
+        return reader, lost_k
+    n_lost, state = 0, PassState(reader, None)
+    for count, mass_k in run.engine.each_block(excluded_block, run.pool.blocks, state):
+        n_lost, lost_k = n_lost + count, lost_k + mass_k
+    if n_lost:
+        left_out[f"outside their own source's {' or '.join(excluding)}"] = n_lost
+    return reader, lost_k
+
+
+def _start_weigher(fitted: FittedBias, is_held: bool) -> tuple[LogLinearWeigher, int, float]:
+    """Return where the descent begins, the reference and the ridge; held factors are known."""
     from unskew.bias.propensity import FittedPropensity
     from unskew.bias.tilt import FittedTilt
 
-    known = [f for f in fitted.factors if not isinstance(f, FittedTilt | FittedPropensity)]
-    learned = [f for f in fitted.factors if isinstance(f, FittedTilt | FittedPropensity)]
+    kinds = () if is_held else (FittedTilt, FittedPropensity)
+    known = [f for f in fitted.factors if not isinstance(f, kinds)]
+    learned = [f for f in fitted.factors if isinstance(f, kinds)]
     names = fitted.data.names
     theta_kd, feature_map, reference, ridge = np.zeros((len(names), 0)), None, 0, 0.0
     if learned:

@@ -11,6 +11,7 @@ from unskew.debiasing.part_weighers import BlockReader, Weigher
 from unskew.debiasing.part_weights import PartWeights
 from unskew.engine.block_engines import Engine
 from unskew.records import Floats, Overlap, Pool, Solution, Status, Target, Weights
+from unskew.records.design_weights import DESIGN_WEIGHT
 from unskew.sources.part_pool import PartPool
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class PartFit:
     problem : the streamed fit; None where there was none.
     strata : the target's strata over the counted cells; None without.
     by_stratum : images, effective size and largest π of each of them, by name.
+    is_held : whether ω is that of the subsample's fit.
     """
 
     pool: PartPool
@@ -60,6 +62,7 @@ class PartFit:
     problem: StreamedProblem | None = None
     strata: TargetStrata | None = None
     by_stratum: Mapping[str, tuple[int, float, float]] = field(default_factory=dict)
+    is_held: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +95,7 @@ class PartRun:
         from unskew.debiasing.pool_weights import debias
 
         read = [*self.columns, "label", *(() if self.target is None else self.target.by)]
-        return debias(self.draw(read), self.bias, self.target, **self.settings)
+        return debias(without_alike(self.draw(read)), self.bias, self.target, **self.settings)
 
     def block_reader(self, cached: bool) -> BlockReader:
         survey = self.survey
@@ -109,6 +112,16 @@ class PartRun:
                 **parts,
             )
         )
+
+
+def without_alike(pool: Pool) -> Pool:
+    """Leave out design weights that are alike within every source: they count as 1."""
+    if pool.design_weight is None:
+        return pool
+    by_source = pool.frame[DESIGN_WEIGHT].groupby(pool.source)
+    if not bool((by_source.transform("first") == pool.frame[DESIGN_WEIGHT]).all()):
+        return pool
+    return Pool(pool.frame.drop(columns=DESIGN_WEIGHT))
 
 
 def make_solution(

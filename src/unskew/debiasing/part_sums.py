@@ -32,6 +32,8 @@ from unskew.solve.log_linear import LogLinearSums, sum_log_linear
 if TYPE_CHECKING:
     import pandas as pd
 
+    from unskew.bias.box import FittedBox
+
 
 @dataclass(frozen=True, eq=False)
 class PassState:
@@ -47,7 +49,7 @@ class PassState:
 
 def sum_block(block: FileBlock, state: PassState) -> LogLinearSums:
     """Sum −log q and its derivatives over a block."""
-    rows = state.reader.read(block)
+    rows = state.reader.read(block).counted()
     weigher: LogLinearWeigher = state.weigher
     offset_nk, _ = terms = weigher.terms(rows.frame)
     check_own_terms(block, rows, offset_nk, weigher.names)
@@ -57,20 +59,16 @@ def sum_block(block: FileBlock, state: PassState) -> LogLinearSums:
 def _sum_rows(
     weigher: LogLinearWeigher, rows: RowsOfBlock, terms: tuple[Floats | None, Floats], hessian: bool
 ) -> LogLinearSums:
-    (offset_nk, phi_nd), source_n, design_n = terms, rows.source, rows.design
-    if design_n is not None and not design_n.all():
-        at = np.flatnonzero(design_n)
-        offset_nk = None if offset_nk is None else offset_nk[at]
-        phi_nd, source_n, design_n = phi_nd[at], source_n[at], design_n[at]
+    offset_nk, phi_nd = terms
     return sum_log_linear(
         phi_nd,
         offset_nk,
-        source_n,
-        np.zeros(source_n.size, dtype=np.int64),
+        rows.source,
+        np.zeros(rows.source.size, dtype=np.int64),
         weigher.u_k[None, :],
         weigher.theta_kd,
         hessian=hessian,
-        design_r=design_n,
+        design_r=rows.design,
     )
 
 
@@ -143,6 +141,10 @@ def _add_sums(one: LogLinearSums | None, other: LogLinearSums) -> LogLinearSums:
     return LogLinearSums(one.value + other.value, one.gradient + other.gradient, hessian)
 
 
+# The largest of no logarithms, so low that it is never that of others.
+_NOTHING = -1e300
+
+
 class Totals(NamedTuple):
     """Sums of v_i = d_i/Σ_{k kept} e^{u_k} ω_ik over rows, all relative to e^top.
 
@@ -173,24 +175,22 @@ class Totals(NamedTuple):
 
 def total_block(block: FileBlock, state: PassState) -> Totals:
     """Sum the weights of a block, and their squares."""
-    return _total_rows(state.weigher, state.reader.read(block))
+    return _total_rows(state.weigher, state.reader.read(block).counted())
 
 
 def _total_rows(weigher: LogLinearWeigher, rows: RowsOfBlock) -> Totals:
     logit_nk, _ = weigher.logits(rows.frame)
-    design_n = np.ones(len(rows.frame)) if rows.design is None else rows.design
-    with np.errstate(divide="ignore"):
-        log_design_n = np.log(design_n)
+    log_design_n = 0.0 if rows.design is None else np.log(rows.design)
     log_n = log_design_n - log_sums(logit_nk[:, : weigher.n_kept])
     log_all_n = log_design_n - log_sums(logit_nk)
-    top, top_all = float(log_n.max()), float(log_all_n.max())
+    top, top_all = (float(each.max(initial=_NOTHING)) for each in (log_n, log_all_n))
     part_n = np.exp(log_n - top)
     return Totals(
         top,
         add_design(rows.source, part_n, len(weigher.names)),
         add_design(rows.source, part_n**2, len(weigher.names)),
-        float(part_n.max()),
-        int(np.count_nonzero(design_n)),
+        float(part_n.max(initial=0.0)),
+        rows.source.size,
         top_all,
         float(np.exp(log_all_n - top_all).sum()),
     )
@@ -263,14 +263,24 @@ def column_block(block: FileBlock, state: PassState) -> Floats:
     return read_column_values(state.reader.reader.read(block, [state.column]), state.column, block)
 
 
+def _read_values(block: FileBlock, state: PassState) -> tuple[RowsOfBlock, Floats]:
+    """Return the rows that count, and their values of the column."""
+    rows = state.reader.read(block, [state.column])
+    value_n = read_column_values(rows.frame, state.column, block)
+    counted = rows.counted()
+    if counted is not rows and rows.design is not None:
+        value_n = value_n[rows.design > 0]
+    return counted, value_n
+
+
 def pull_block(block: FileBlock, state: PassState) -> tuple[Floats, Floats, Floats]:
     """Sum what moves a mean: Σ π (1, h), and Σ π q̃_k x, Σ π h q̃_k x with x = (1, φ).
 
     h is taken less ``centre``; q̃ are the memberships among the sources that are kept.
     """
-    rows = state.reader.read(block, [state.column])
+    rows, value_n = _read_values(block, state)
     weigher: LogLinearWeigher = state.weigher
-    value_n = read_column_values(rows.frame, state.column, block) - state.centre
+    value_n = value_n - state.centre
     logit_nk, phi_nd = weigher.logits(rows.frame)
     log_v_n = -log_sums(logit_nk[:, : weigher.n_kept])
     weight_n = np.exp(log_v_n - weigher.log_total)
@@ -283,6 +293,30 @@ def pull_block(block: FileBlock, state: PassState) -> tuple[Floats, Floats, Floa
     return np.array([weight_n.sum(), weight_n @ value_n]), plain_kw, pulled_kw
 
 
+class RangeState(NamedTuple):
+    """What `range_block` needs: boxes of a subsample."""
+
+    reader: BlockReader
+    box: FittedBox
+
+
+def range_block(block: FileBlock, state: RangeState) -> FittedBox:
+    """Widen boxes until they hold the images of a block."""
+    rows = state.reader.read(block).counted()
+    return state.box.widened(rows.frame, rows.source)
+
+
+def excluded_block(block: FileBlock, state: PassState) -> tuple[int, Floats]:
+    """(images that a factor leaves out, (K,) their design weights by source)."""
+    rows = replace(state.reader, excluding=()).read(block)
+    out_n = state.reader.excluded(rows)
+    if rows.design is not None:
+        out_n &= rows.design > 0
+    design_n = np.ones(out_n.size) if rows.design is None else rows.design
+    mass_k = add_design(rows.source, out_n * design_n, len(state.reader.names))
+    return int(np.count_nonzero(out_n)), mass_k
+
+
 class Influence(NamedTuple):
     """By source: rows Σ d², Σ ψ, Σ d ψ, Σ ψ² (K, 4); and Σ pull²/d."""
 
@@ -292,9 +326,7 @@ class Influence(NamedTuple):
 
 def influence_block(block: FileBlock, state: PassState) -> Influence:
     """Sum the influence of a block's images on a mean: ψ_i = π_i (h_i − μ̂) − d_i aᵀ(q_i − 1_i)x."""
-    rows = state.reader.read(block, [state.column])
-    value_n = read_column_values(rows.frame, state.column, block)
-    return _influence_rows(state, rows, value_n)
+    return _influence_rows(state, *_read_values(block, state))
 
 
 def _influence_rows(state: PassState, rows: RowsOfBlock, value_n: Floats | None) -> Influence:
@@ -313,8 +345,7 @@ def _influence_rows(state: PassState, rows: RowsOfBlock, value_n: Floats | None)
         weight_n = np.exp(weigher.log_weights(rows) - weigher.log_total)
         pull_n = weight_n * (value_n - state.centre)
         influence_n += pull_n
-        at = design_n > 0
-        own = float((pull_n[at] ** 2 / design_n[at]).sum())
+        own = float((pull_n**2 / design_n).sum())
     sums = [design_n**2, influence_n, design_n * influence_n, influence_n**2]
     by_source = [np.bincount(rows.source, weights=each, minlength=n_sources) for each in sums]
     return Influence(np.column_stack(by_source), own)

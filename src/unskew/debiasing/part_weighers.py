@@ -13,7 +13,7 @@ import numpy as np
 
 from unskew.engine.blocks import FileBlock
 from unskew.errors import CoverageError, DataError, first_few, impossible_origin
-from unskew.records import Floats, Ints
+from unskew.records import Bools, Floats, Ints
 from unskew.records.arrays import log_sums
 from unskew.records.design_weights import DESIGN_WEIGHT
 from unskew.records.levels import text_levels
@@ -33,6 +33,13 @@ class RowsOfBlock(NamedTuple):
     source: Ints
     design: Floats | None
 
+    def counted(self) -> RowsOfBlock:
+        """Leave out the rows that do not count, those of design weight 0."""
+        if self.design is None or self.design.all():
+            return self
+        at = np.flatnonzero(self.design)
+        return RowsOfBlock(self.frame.iloc[at], self.source[at], self.design[at])
+
 
 @dataclass(frozen=True, eq=False)
 class BlockReader:
@@ -43,6 +50,7 @@ class BlockReader:
     columns : what the bias model reads.
     scale_k : (K,) the factor that makes design weights 1 on average in each source; None without.
     cache : the worker's folder for decoded columns; None where a pass is the only one.
+    excluding : factors that may leave out images of their own source; these do not count.
     """
 
     reader: PartReader
@@ -50,6 +58,7 @@ class BlockReader:
     columns: tuple[str, ...]
     scale_k: Floats | None
     cache: str | None
+    excluding: tuple[Factor, ...] = ()
 
     def read(self, block: FileBlock, further: Sequence[str] = ()) -> RowsOfBlock:
         """Read the rows of a block, with ``further`` columns."""
@@ -63,10 +72,21 @@ class BlockReader:
         levels, code_n = text_levels(frame["source"], "source")
         index = {name: k for k, name in enumerate(self.names)}
         source_n = np.array([index[level] for level in levels], dtype=np.int64)[code_n]
-        if self.scale_k is None:
-            return RowsOfBlock(frame, source_n, None)
-        design_n = frame[DESIGN_WEIGHT].to_numpy(dtype=np.float64) * self.scale_k[source_n]
-        return RowsOfBlock(frame, source_n, design_n)
+        rows = RowsOfBlock(frame, source_n, None)
+        if self.scale_k is not None:
+            design_n = frame[DESIGN_WEIGHT].to_numpy(dtype=np.float64) * self.scale_k[source_n]
+            rows = rows._replace(design=design_n)
+        if self.excluding:
+            design_n = np.ones(source_n.size) if rows.design is None else rows.design
+            rows = rows._replace(design=np.where(self.excluded(rows), 0.0, design_n))
+        return rows
+
+    def excluded(self, rows: RowsOfBlock) -> Bools:
+        """(n,) whether an image is outside what its own source selects."""
+        at_n, out_n = np.arange(rows.source.size), np.zeros(rows.source.size, dtype=np.bool_)
+        for factor in self.excluding:
+            out_n |= np.isneginf(factor.log_omega(rows.frame)[at_n, rows.source])
+        return out_n
 
 
 class Weigher(ABC):
@@ -197,7 +217,7 @@ class LogLinearWeigher(Weigher):
         if rows.design is None:
             return log_n
         with np.errstate(divide="ignore"):
-            return log_n + np.log(rows.design)
+            return np.where(rows.design > 0, log_n, 0.0) + np.log(rows.design)
 
     def weigh(self, block: FileBlock, rows: RowsOfBlock) -> Floats:
         return np.exp(self.log_weights(rows) - self.log_total)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 import weakref
 from dataclasses import replace
 from functools import cached_property
@@ -25,28 +24,23 @@ from unskew.debiasing.part_sums import (
     strata_block,
 )
 from unskew.debiasing.part_weighers import (
-    BlockReader,
     InMemoryWeigher,
     LogLinearWeigher,
     StrataWeigher,
-    Weigher,
 )
+from unskew.debiasing.part_writing import WriteState, output_schema, part_names, write_part
 from unskew.engine.arguments import OpenShare, checked
-from unskew.engine.blocks import FileBlock, read_block, read_schema
 from unskew.engine.written_blocks import OutputFile, write_files
 from unskew.errors import ConfigError, DataError
-from unskew.files.fingerprints import fingerprint_file
 from unskew.records import Estimate, Floats, Overlap, Pool, Solution, Weights
 from unskew.records.solution import count_of
 from unskew.weigh.sampling_units import degrees_of_freedom, student_estimate
-from unskew.weigh.weights_table import COLUMNS
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from unskew.bias.base import Description
     from unskew.debiasing.part_run import PartFit
-    from unskew.sources.part_pool import PartPool
     from unskew.weigh.effective_size import Diagnosis
 
 # A stratum of no more images than this does not show its own spread (`unskew.weigh`).
@@ -184,9 +178,13 @@ class PartWeights(Weights):
         described = self.sampled.describe() if described is None else described
         if self.n_sampled in (0, self.images):
             return described
+        few = f"a subsample of {self.n_sampled:,} of {self.images:,} images"
         note = (
-            f"features, verdict and tests are those of a subsample of {self.n_sampled:,} of "
-            f"{self.images:,} images; coefficients, normalizers, weights and totals those of all"
+            f"the model was fitted to {few}, which standard errors count; normalizers, weights and "
+            "totals are those of all"
+            if self.fit.is_held
+            else f"features, verdict and tests are those of {few}; coefficients, normalizers, "
+            "weights and totals those of all"
         )
         return replace(described, notes=(*described.notes, note))
 
@@ -216,8 +214,8 @@ class PartWeights(Weights):
         """Estimate the target mean Σ_i π_i h_i of a column, over all images, with its error.
 
         The value is exact. The error is that of `Weights.mean` by streamed influence functions;
-        groups multiply it by the design effect that the subsample shows. Sources are not compared:
-        ``weights.sampled.mean`` does that.
+        groups multiply it by the design effect of the subsample, and a fit to the subsample adds
+        its variance. ``weights.sampled.mean`` compares sources.
 
         Parameters
         ----------
@@ -242,6 +240,9 @@ class PartWeights(Weights):
         else:
             mean, variance_s, size_s = self._mean_of_solve(values, first)
         effect = self._group_effect(values) if "group" in fit.pool.columns else 1.0
+        if fit.is_held:
+            variance_s = np.append(variance_s, self._fit_variance(values))
+            size_s = np.append(size_s, self.n_sampled)
         freedom = degrees_of_freedom(variance_s, size_s)
         return student_estimate(mean, effect * math.sqrt(variance_s.sum()), freedom, level)
 
@@ -320,6 +321,26 @@ class PartWeights(Weights):
         grouped, plain = few.mean(value_m).stderr, alone.mean(value_m).stderr
         return max(1.0, grouped / plain) if plain > 0 else 1.0
 
+    def _fit_variance(self, column: str) -> float:
+        """Return what the fit to the subsample adds to the variance of a mean.
+
+        It is the variance of the subsample's mean less what that would be with the same ω, known;
+        all of it with a sample of the target, whose noise is in the fit.
+        """
+        from unskew.bias.known import Known
+        from unskew.debiasing.pool_weights import debias
+
+        few = self.sampled
+        assert few.estimation is not None
+        fitted, drawn = few.estimation.fitted, self.fit.draw(None)
+        value_m = drawn.frame[column].to_numpy(dtype=np.float64)
+        variance = few.mean(value_m).stderr ** 2
+        if fitted.data.sample is not None:
+            return variance
+        pool = drawn.take(fitted.row)
+        known = debias(pool, Known(fitted.log_omega(pool), log=True))
+        return max(0.0, variance - known.mean(value_m[fitted.row]).stderr ** 2)
+
     def to_parquet(self, path: str | PathLike[str]) -> None:
         """Write the weights into a folder, one Parquet part for each part of the pool.
 
@@ -343,7 +364,7 @@ class PartWeights(Weights):
     def write_state(self) -> WriteState:
         """Return what the parts are written from."""
         fit = self.fit
-        return WriteState(fit.reader, fit.weigher, self.images, _output_schema(fit.pool))
+        return WriteState(fit.reader, fit.weigher, self.images, output_schema(fit.pool))
 
     def output_files(self) -> list[OutputFile]:
         """List the files that `to_parquet` writes."""
@@ -354,76 +375,3 @@ class PartWeights(Weights):
             key = hashlib.sha256(f"{own} {part.path} {part.stamp}".encode()).hexdigest()
             files.append(OutputFile(name, key, blocks))
         return files
-
-
-class WriteState:
-    """What `write_part` needs."""
-
-    def __init__(self, reader: BlockReader, weigher: Weigher, images: int, schema: Any) -> None:
-        self.reader, self.weigher, self.images, self.schema = reader, weigher, images, schema
-
-
-def write_part(file: OutputFile, state: WriteState, path: Path) -> dict[str, Any]:
-    """Write the weights of one part, a block at a time."""
-    import pyarrow.parquet as pq
-
-    total, n = 0.0, 0
-    with pq.ParquetWriter(path, state.schema) as writer:
-        for block in file.blocks:
-            table = weights_of_block(block, state)
-            writer.write_table(table)
-            total, n = total + float(table["weight"].to_numpy().sum()), n + len(block)
-    facts = {"bytes": path.stat().st_size, "sha256": fingerprint_file(path)}
-    return {"rows": n, "weight": total, **facts}
-
-
-def weights_of_block(block: FileBlock, state: WriteState) -> Any:
-    """Return the rows of weights.parquet for a block, an Arrow table."""
-    import pyarrow as pa
-
-    rows = state.reader.read(block)
-    weight_n = state.weigher.weigh(block, rows)
-    own = state.reader.reader.columns
-    known = [name for name in COLUMNS[:-2] if name != "source" and name in own]
-    table = read_block(block, [own[name] for name in known])
-    columns = dict(zip(known, table.columns, strict=True))
-    columns["source"] = pa.array(state.reader.names, pa.string()).take(pa.array(rows.source))
-    columns["weight"] = pa.array(weight_n)
-    columns["sample_weight"] = pa.array(weight_n * state.images)
-    arrays = [
-        _cast(columns[field.name], field.type)
-        if field.name in columns
-        else pa.nulls(len(block), field.type)
-        for field in state.schema
-    ]
-    return pa.Table.from_arrays(arrays, schema=state.schema)
-
-
-def _cast(column: Any, arrow_type: Any) -> Any:
-    return column if column.type == arrow_type else column.cast(arrow_type)
-
-
-def _output_schema(pool: PartPool) -> Any:
-    """Return the columns of weights.parquet, roles in the types that the parts have."""
-    import pyarrow as pa
-
-    own = read_schema(pool.parts[0].path)
-    fields = []
-    for name in COLUMNS:
-        kind = pa.string()
-        if name in ("weight", "sample_weight"):
-            kind = pa.float64()
-        elif name != "source" and name in pool.reader.columns:
-            kind = own.field(pool.reader.columns[name]).type
-            kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-        fields.append(pa.field(name, kind))
-    return pa.schema(fields)
-
-
-def part_names(pool: PartPool) -> list[str]:
-    """Name the output of every part: its path below what all parts have in common."""
-    paths = [part.path.split("://", 1)[-1] for part in pool.parts]
-    if len(paths) == 1:
-        return [paths[0].rsplit("/", 1)[-1]]
-    common = os.path.commonpath(paths)
-    return [os.path.relpath(path, common) for path in paths]

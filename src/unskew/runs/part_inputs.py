@@ -147,7 +147,7 @@ def fingerprint_parts(pool: PartPool) -> dict[str, str]:
 
 def describe_parts(pool: PartPool) -> Mapping[str, tuple[int, int]]:
     """Return {name: (bytes, rows)} of every part."""
-    from unskew.debiasing.part_weights import part_names
+    from unskew.debiasing.part_writing import part_names
 
     sizes = [(int(part.stamp.partition("-")[0]), part.rows) for part in pool.parts]
     return dict(zip(part_names(pool), sizes, strict=True))

@@ -34,7 +34,7 @@ from unskew.runs.part_inputs import describe_parts, sample_parts, subsample_size
 from unskew.runs.pipeline import Run, make_heading, weigh_inputs, with_placeholder
 from unskew.sources.part_pool import PartPool
 
-_SAMPLED = "Tests, error bars and plots are from a subsample of {:,} of {:,} images"
+_SAMPLED = "{} error bars and plots are from a subsample of {:,} of {:,} images"
 # Parts that are written before the other files; a run that was stopped leaves them to the next.
 _UNFINISHED = ".weights-unfinished"
 
@@ -74,7 +74,7 @@ def run_parts(inputs: Inputs, out: Path | None, command: str | None, progress: b
     )
     summary = summarize_run(pool, _with_totals(few, weights), diagnostics, thumbnails=0, **heading)
     summary = replace(summary, strata=tuple(_of_all(row, weights) for row in summary.strata))
-    sentence = _SAMPLED.format(len(pool), weights.images) + (
+    sentence = _SAMPLED.format(_what(weights.fit.is_held), len(pool), weights.images) + (
         "; images, shares, effective sizes, normalizers and weights are of all."
     )
     summary = _with_sentence(with_placeholder(inputs, summary), sentence)
@@ -114,7 +114,7 @@ def check_subsample(inputs: Inputs) -> Summary:
     pool, size = cast(PartPool, inputs.pool), subsample_size(inputs.config)
     check_streamed(pool, inputs.bias, inputs.target, size)
     few = sample_inputs(inputs)
-    sentence = f"{_SAMPLED.format(len(few.pool), len(pool))}, as is all else here."
+    sentence = f"{_SAMPLED.format(_what(False), len(few.pool), len(pool))}, as is all else here."
     try:
         return _with_sentence(weigh_inputs(few).summary, sentence)
     except (OverlapError, CoverageError) as error:
@@ -158,6 +158,10 @@ def _of_all(row: StratumRow, weights: PartWeights) -> StratumRow:
         groups=None,
         largest_weight=None if row.largest_weight is None else largest * weights.images,
     )
+
+
+def _what(is_held: bool) -> str:
+    return "The bias model's fit, tests," if is_held else "Tests,"
 
 
 def _with_sentence(summary: Summary, sentence: str) -> Summary:

@@ -11,7 +11,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from unskew.debiasing.part_weights import PartWeights, WriteState, weights_of_block
+from unskew.debiasing.part_weights import PartWeights
+from unskew.debiasing.part_writing import WriteState, weights_of_block
 from unskew.engine.written_blocks import OutputFile
 from unskew.errors import DataError, first_few
 from unskew.files.fingerprints import fingerprint_file
