@@ -366,3 +366,24 @@ def test_the_images_choose_the_bias_model(tmp_path: Path, caplog: pytest.LogCapt
     assert any("label shift" in record.getMessage() for record in caplog.records)
     named = tomllib.loads((tmp_path / "out" / "run.toml").read_text(encoding="utf-8"))["bias"]
     assert named == {"family": "class_shift", "features": columns}
+
+
+def test_features_that_were_computed_elsewhere_are_joined_by_id(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(80, 2))
+    source = np.where(x[:, 0] + rng.logistic(size=80) > 0, "a", "b")
+    images = pd.DataFrame({"id": np.arange(80), "source": source})
+    images.to_csv(tmp_path / "images.csv", index=False)
+    emb = pd.DataFrame({"image": np.arange(80), "emb": list(x)})
+    emb.iloc[::-1].to_parquet(tmp_path / "emb.parquet")
+    (tmp_path / "run.toml").write_text(
+        '[sources]\nmanifest = "images.csv"\nimages = false\n'
+        '[represent]\nfeatures = { file = "emb.parquet", id = "image" }\n'
+        '[target]\nsource = "a"\n[bias]\nfamily = "tilt"\nfeatures = ["emb"]\n'
+    )
+    unskew.run(tmp_path / "run.toml", tmp_path / "out")
+    weight = pd.read_parquet(tmp_path / "out" / "weights.parquet")["weight"]
+    pool = unskew.Pool.from_arrays(source, emb=x)
+    expected = unskew.debias(pool, unskew.bias.Tilt(["emb"]), unskew.Target.source("a"))
+    np.testing.assert_allclose(weight, expected.weight, rtol=1e-9)
+    assert run_command(["verify", str(tmp_path / "out")]) == 0

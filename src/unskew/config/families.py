@@ -23,7 +23,14 @@ from unskew.bias.base import Bias
 from unskew.bias.product import Product
 from unskew.bias.schema import families
 from unskew.config.key_rules import Section
-from unskew.config.problems import MOST_PROBLEMS, Problem, problem_of_error, problems_of, received
+from unskew.config.problems import (
+    MOST_PROBLEMS,
+    Problem,
+    names_table,
+    problem_of_error,
+    problems_of,
+    received,
+)
 from unskew.config.toml_text import KeyPath
 from unskew.engine.arguments import LevelName
 from unskew.errors import UnskewError, did_you_mean, first_few
@@ -140,6 +147,7 @@ def _read_product(
 
 def feature_problems(features: Any, keys: Iterable[KeyPath]) -> list[Problem]:
     """Check ``features`` of ``[represent]``: unknown names, unknown settings, impossible values."""
+    features = [features] if isinstance(features, Mapping) else features
     if not isinstance(features, list):
         return []
     problems: list[Problem] = []
@@ -149,7 +157,9 @@ def feature_problems(features: Any, keys: Iterable[KeyPath]) -> list[Problem]:
             break
         path: KeyPath = ("represent", "features", number)
         name = feature.get("name") if isinstance(feature, dict) else feature
-        if isinstance(feature, dict) and not isinstance(name, str):
+        if names_table(feature):
+            problems += _problems_of_table(feature, path)
+        elif isinstance(feature, dict) and not isinstance(name, str):
             problems.append(Problem((*path, "name"), f"is missing; expected {_feature_names()}."))
         elif isinstance(name, str):
             problems += _problems_of_one(name, feature, path, keys)
@@ -158,6 +168,19 @@ def feature_problems(features: Any, keys: Iterable[KeyPath]) -> list[Problem]:
                 problems.append(Problem(path, message))
             seen.add(name)
     return problems
+
+
+def _problems_of_table(feature: Mapping[str, Any], path: KeyPath) -> list[Problem]:
+    problems = [
+        Problem((*path, key), f"is unknown; a table of features has file and id.{near}")
+        for key in feature
+        if key not in ("file", "id") and (near := did_you_mean(key, ("file", "id"))) is not None
+    ]
+    return problems + [
+        Problem((*path, key), f"expected {what}; got {received(feature[key])}.")
+        for key, what in (("file", "a folder, glob or file"), ("id", "the name of a column"))
+        if key in feature and (not isinstance(feature[key], str) or not feature[key])
+    ]
 
 
 def _feature_names() -> str:

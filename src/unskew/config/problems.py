@@ -36,6 +36,7 @@ _KINDS = {
 # What may be an address: s3://bucket/table.csv.
 _AT_ADDRESSES: tuple[KeyPath, ...] = (
     *(("sources", kind) for kind in ("folders", "manifest", "parquet", "root")),
+    ("represent", "features"),
 )
 # Files of networks, as `unskew.represent.embedding_models` reads them.
 _NETWORKS = (".onnx", ".pt", ".pth", ".ts", ".torchscript")
@@ -140,11 +141,20 @@ def names_network(feature: Mapping[str, Any]) -> bool:
     )
 
 
+def names_table(feature: Any) -> bool:
+    """Tell whether a feature is read from a file, not computed."""
+    return isinstance(feature, Mapping) and "file" in feature
+
+
 def _of_represent(represent: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any, str | None]]:
     features = represent.get("features")
+    features = [features] if isinstance(features, Mapping) else features
     for number, feature in enumerate(features if isinstance(features, list) else []):
-        if isinstance(feature, Mapping) and names_network(feature):
-            yield ("represent", "features", number, "model"), feature["model"], _FILE
+        path: KeyPath = ("represent", "features", number)
+        if names_table(feature):
+            yield (*path, "file"), feature["file"], None
+        elif isinstance(feature, Mapping) and names_network(feature):
+            yield (*path, "model"), feature["model"], _FILE
 
 
 def _of_target(

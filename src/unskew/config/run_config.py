@@ -187,7 +187,7 @@ class RunConfig(Section):
             feature | {"model": str(self.place(feature["model"]))}
             if isinstance(feature, dict) and names_network(feature)
             else feature
-            for feature in self.represent.features
+            for feature in self.represent.computed
         ]
 
     @property

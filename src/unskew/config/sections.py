@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import model_validator
+from pydantic import field_validator, model_validator
 
 from unskew.config.key_rules import (
     BelowOne,
@@ -26,6 +26,7 @@ from unskew.config.key_rules import (
     setting,
 )
 from unskew.config.learn_section import LearnSection
+from unskew.config.problems import names_table
 from unskew.represent.decode import MAX_PIXELS
 from unskew.sources.readers import SETTINGS
 from unskew.target.settings import TARGET_KINDS
@@ -198,9 +199,11 @@ class RepresentSection(Section):
     """Which numbers are computed from the pixels."""
 
     features: list[Text | dict[str, Any]] = setting(
-        'a list of names, { name = "…", … } and "module:function"',
+        'a list of names, { name = "…", … }, "module:function" and { file = "…", id = "…" }',
         "What to compute from each image, with settings where the defaults do not suit. A name "
-        "means its columns (`border_hsv` for `border_hsv_h`, `border_hsv_s` and `border_hsv_v`).",
+        "means its columns (`border_hsv` for `border_hsv_h`, `border_hsv_s` and `border_hsv_v`). "
+        "A `file` (a folder, glob or address of Parquet parts, or a table) has numbers that were "
+        "computed elsewhere, such as embeddings: its columns are joined by `id` (default `id`).",
         [],
     )
     cache: Text | Literal[False] = setting(
@@ -208,6 +211,22 @@ class RepresentSection(Section):
         "Where computed numbers are kept, so that a second run computes nothing. `false`: nowhere.",
         ".unskew-cache",
     )
+
+    @field_validator("features", mode="before")
+    @classmethod
+    def _list_one(cls, features: Any) -> Any:
+        return [features] if isinstance(features, Mapping) else features
+
+    @property
+    def computed(self) -> list[Any]:
+        """What is computed from the images."""
+        return [feature for feature in self.features if not names_table(feature)]
+
+    @property
+    def tables(self) -> list[dict[str, str]]:
+        """What is joined from files: their paths and columns of ids."""
+        named = [f for f in self.features if isinstance(f, dict) and names_table(f)]
+        return [{"file": feature["file"], "id": feature.get("id", "id")} for feature in named]
 
 
 Outside = Literal["keep", "drop"]

@@ -71,7 +71,7 @@ class PartFile:
 def inspect_part(path: str) -> PartFile:
     """Read the footer of a part; a `DataError` names a file that is missing or damaged."""
     stamp = _stamp(path)
-    with damage_named(path, "Parquet", silent=False), _opened(path) as file:
+    with damage_named(path, "Parquet", silent=False), open_part(path) as file:
         metadata, schema = file.metadata, file.schema_arrow
         rows = tuple(metadata.row_group(at).num_rows for at in range(metadata.num_row_groups))
         types = tuple((field.name, _type_text(field.type)) for field in schema)
@@ -80,7 +80,7 @@ def inspect_part(path: str) -> PartFile:
 
 def count_bytes(path: str, columns: Sequence[str]) -> int:
     """Return how many bytes these columns of a part take in its file."""
-    with damage_named(path, "Parquet", silent=False), _opened(path) as file:
+    with damage_named(path, "Parquet", silent=False), open_part(path) as file:
         groups = [file.metadata.row_group(at) for at in range(file.metadata.num_row_groups)]
         every = [group.column(at) for group in groups for at in range(group.num_columns)]
         wanted = set(columns)
@@ -93,7 +93,7 @@ def count_bytes(path: str, columns: Sequence[str]) -> int:
 
 def read_schema(path: str) -> Any:
     """Read the names and Arrow types of the columns of a part."""
-    with damage_named(path, "Parquet", silent=False), _opened(path) as file:
+    with damage_named(path, "Parquet", silent=False), open_part(path) as file:
         return file.schema_arrow
 
 
@@ -169,7 +169,7 @@ def _read_part(block: FileBlock, columns: Sequence[str]) -> Any:
             path=block.path,
         )
     low, high = block.start - block.offset, block.stop - block.offset
-    with damage_named(block.path, "Parquet", silent=False), _opened(block.path) as file:
+    with damage_named(block.path, "Parquet", silent=False), open_part(block.path) as file:
         groups = list(range(*block.groups))
         held = sum(file.metadata.row_group(at).num_rows for at in groups)
         if held > 2 * len(block):
@@ -205,7 +205,8 @@ def _read_range(file: Any, groups: list[int], columns: list[str], low: int, high
     return pa.Table.from_batches(pieces)
 
 
-def _opened(path: str) -> Any:
+def open_part(path: str) -> Any:
+    """Open a part, a file or a URI."""
     import pyarrow.parquet as pq
 
     if "://" not in path:

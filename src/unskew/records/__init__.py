@@ -20,6 +20,8 @@
   id.
 - ``solution``: the solved equations, and what links the sources.
 - ``target``: the population that results describe.
+- ``vector_columns``: columns whose entries are vectors, as embeddings are stored -> one column for
+  each number.
 - ``weights``: one weight for every image; an estimate with its error.
 """
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from unskew.errors import DataError, first_few
 from unskew.records.arrays import Ints
+from unskew.records.vector_columns import check_vector
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,6 +92,7 @@ def text_levels(column: pd.Series[Any], name: str) -> tuple[list[str], Ints]:
         try:
             codes, uniques = pd.factorize(column, use_na_sentinel=False)
         except TypeError as error:
+            check_vector(column, name)
             raise DataError(
                 f"{name} holds lists, so an image has several levels at once instead of one. "
                 "Calibrate weights to the shares of single labels "

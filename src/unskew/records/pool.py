@@ -241,6 +241,7 @@ class Pool:
         group: str | None = None,
         split: str | None = None,
         design_weight: str | None = None,
+        features: Any = None,
         block_rows: Amount | None = None,
         engine: Any = None,
     ) -> Pool:
@@ -255,6 +256,8 @@ class Pool:
         paths : a folder of parts, a glob, a file, a URI of such (s3://, gs://), or several; or
             ``{source: one of these}``.
         source, label, id, group, split, design_weight : names of columns, renamed to their roles.
+        features : parts with more columns of the same images, such as embeddings: one for each part
+            of ``paths``, with the same ids in the same order; or ``{"file": them, "id": column}``.
         block_rows : rows of a block, about; default 2^20.
         engine : where blocks are computed: "local" (threads; the default), "dask", the address of a
             Dask scheduler, a Dask Client, or any `concurrent.futures.Executor`.
@@ -263,7 +266,9 @@ class Pool:
 
         roles = {"label": label, "id": id, "group": group, "split": split}
         roles |= {"source": source, "design_weight": design_weight}
-        return reader_of("parquet")(paths, **roles, block_rows=block_rows, engine=engine)
+        return reader_of("parquet")(
+            paths, **roles, features=features, block_rows=block_rows, engine=engine
+        )
 
     @classmethod
     def from_coco(cls, file: Any, **settings: Any) -> Pool:

@@ -14,6 +14,7 @@ from unskew.records import Pool
 from unskew.records.design_weights import DESIGN_WEIGHT, check_design_weights, scale_design_weights
 from unskew.records.levels import text_levels
 from unskew.records.pool import Images
+from unskew.records.vector_columns import expand_vectors
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -162,6 +163,7 @@ def checked_frame(frame: pd.DataFrame) -> pd.DataFrame:
     if not all(isinstance(name, str) for name in frame.columns):
         frame = frame.set_axis([str(name) for name in frame.columns], axis="columns")
     _check_columns(frame)
+    frame = expand_vectors(frame, ROLES)
     for role in ("id", "source"):
         if role not in frame.columns:
             raise DataError(

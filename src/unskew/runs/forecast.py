@@ -182,7 +182,9 @@ def probe_features(inputs: Inputs) -> list[str]:
     histogram) if it has at least eight, else all that the representations added, or without any the
     numbers of the table. Columns with gaps are left out, with a warning.
     """
-    frame, features = inputs.pool.frame, inputs.config.represent.features
+    frame, represent = inputs.pool.frame, inputs.config.represent
+    # The numbers of a table have no name in common.
+    features = [] if represent.tables else represent.computed
     gaps = {
         name: int(frame[name].isna().sum())
         for name in inputs.pool.attributes

@@ -29,6 +29,7 @@ from unskew.runs.part_inputs import (
     settle_parts,
     subsample_size,
 )
+from unskew.sources.feature_tables import join_features
 from unskew.sources.label_sets import label_indicators
 from unskew.sources.part_pool import PartPool
 from unskew.sources.readers import read_sample, read_sources
@@ -132,7 +133,18 @@ def read_pool(config: RunConfig) -> Pool:
         pool = read_sources(sources, config.folder)
     if split_file is not None:
         pool = join_splits(pool, config.place(split_file))
-    return _checked_pool(config, pool)
+    return _checked_pool(config, join_tables(config, pool))
+
+
+def join_tables(config: RunConfig, pool: Pool, *, optional: bool = False) -> Pool:
+    """Add what was computed elsewhere, such as embeddings, found by id.
+
+    ``optional``: a table without any of these images is passed over.
+    """
+    for table in config.represent.tables:
+        place, id_column = table["file"], table["id"]
+        pool = join_features(pool, place, config.folder, id_column, optional=optional)
+    return pool
 
 
 def _checked_pool(config: RunConfig, pool: Pool) -> Pool:
@@ -174,9 +186,9 @@ def read_inputs(
         whole, pool = pool, settle_parts(config, pool, beyond)
         pool = pool if beyond == "parts" else _checked_pool(config, pool)
     in_parts = isinstance(pool, PartPool)
-    if pool.images is None and config.represent.features:
+    if pool.images is None and config.represent.computed:
         raise ConfigError(
-            f"represent.features asks for {first_few(list(map(str, config.represent.features)))}, "
+            f"represent.features asks for {first_few(list(map(str, config.represent.computed)))}, "
             "computed from pixels, but sources.images = false says that no image is opened. "
             "Remove one of the two (of parts the features: their numbers are columns).",
             key="represent.features",
@@ -234,7 +246,7 @@ def warn_of_placeholder(inputs: Inputs) -> None:
 
 
 def _read_target_sample(config: RunConfig, path: str, pool: Pool) -> Pool:
-    sample = read_sample(path, config.folder, images=pool.images is not None)
+    sample = join_tables(config, read_sample(path, config.folder, images=pool.images is not None))
     own = config.sources.design_weight
     if own is not None and own in sample.frame.columns:
         return name_design_weight(sample, own)

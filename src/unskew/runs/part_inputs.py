@@ -7,6 +7,7 @@ import json
 import logging
 import weakref
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 from unskew.config.run_config import RunConfig
@@ -42,11 +43,25 @@ def read_part_pool(config: RunConfig) -> Pool:
             whole = pool.sample(len(pool))
             engine.close()
             return whole
+        if place := _features_beside(config):
+            pool = read_parts(sources.parquet, base=config.folder, features=place, **options)
     except BaseException:
         engine.close()
         raise
     weakref.finalize(pool, engine.close)
     return pool
+
+
+def _features_beside(config: RunConfig) -> dict[str, str] | None:
+    """Return where parts with more columns of the same rows are; None without."""
+    tables = config.represent.tables
+    if len(tables) > 1:
+        raise ConfigError(
+            f"beyond the subsample one place has all features that were computed elsewhere; got "
+            f"{len(tables)}. Write their columns into the same parts.",
+            key="represent.features",
+        )
+    return tables[0] if tables else None
 
 
 def subsample_size(config: RunConfig) -> int:
@@ -141,7 +156,10 @@ def _check_streamed(config: RunConfig, pool: PartPool) -> None:
 
 def fingerprint_parts(pool: PartPool) -> dict[str, str]:
     """Return the fingerprint of the parts: their names, sizes and rows, not their content."""
-    lines = json.dumps([[name, *facts] for name, facts in describe_parts(pool).items()])
+    facts = [[name, *facts] for name, facts in describe_parts(pool).items()]
+    if pool.reader.beside is not None:
+        facts += [[Path(part.path).name, part.rows] for part in pool.reader.beside.parts]
+    lines = json.dumps(facts)
     return {"parts": hashlib.sha256(lines.encode("utf-8", "surrogatepass")).hexdigest()}
 
 

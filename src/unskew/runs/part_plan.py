@@ -89,8 +89,9 @@ def plan_run(config: RunConfig) -> Plan:
         if not by:
             n_passes |= {"solve": _STEPS, "sum": 1}
         n_passes |= {"write": 1}
-    own = pool.reader.columns
+    own, beside = pool.reader.columns, pool.reader.beside
     wanted = [own[name] for name in columns if name in own]
+    files = [part.path for part in (*pool.parts, *(() if beside is None else beside.parts))]
     rows = max(map(len, pool.blocks))
     workers = config.engine.workers or config.engine.jobs or available_jobs()
     return Plan(
@@ -101,8 +102,8 @@ def plan_run(config: RunConfig) -> Plan:
         subsample=size,
         in_memory=in_memory,
         columns=columns,
-        bytes_per_pass=sum(count_bytes(part.path, wanted) for part in pool.parts),
-        bytes_all=sum(count_bytes(part.path, list(own.values())) for part in pool.parts),
+        bytes_per_pass=sum(count_bytes(path, wanted) for path in files),
+        bytes_all=sum(count_bytes(path, list(own.values())) for path in files),
         passes=n_passes,
         workers=workers,
         memory=8 * len(pool.columns) * min(size, len(pool))

@@ -32,7 +32,7 @@ def write_projections(inputs: Inputs, out: Path, *, progress: bool | None = None
     pool and sample of the target, in order.
     """
     config = inputs.config
-    if not config.represent.features:
+    if not config.represent.computed:
         return
     embeddings = find_projected(read_representations(config.features()))
     if not embeddings:

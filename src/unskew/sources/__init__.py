@@ -13,6 +13,8 @@
 - ``description``: what is in a pool, as plain numbers: the record behind ``unskew describe``.
 - ``discovery``: folders and files named on the command line -> the ``[sources]`` part of a
   configuration.
+- ``feature_tables``: numbers that were computed elsewhere, such as embeddings: tables joined to the
+  images by id.
 - ``files``: image files: listed without opening one, read as bytes, or the reason why not.
 - ``folder``: folders of images, classes in subfolders, with the table next to the images.
 - ``huggingface``: Hugging Face datasets: an object, a folder, or a name; images stay encoded
@@ -26,6 +28,8 @@
   whole.
 - ``part_survey``: one pass over the parts of a pool: sources, strata and their counts; ids that
   occur twice.
+- ``parts_beside``: Parquet parts with more columns of the same images, such as embeddings; columns
+  of vectors.
 - ``pickled_arrays``: pickles that hold plain values and NumPy arrays, read without running
   anything of theirs.
 - ``pixels``: any image in memory -> encoded bytes, or 8-bit numbers (height, width[, 1, 3 or 4]).

@@ -7,10 +7,11 @@ import glob
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from unskew.engine.block_engines import opened_engine
+from unskew.engine.block_engines import Engine, opened_engine
 from unskew.engine.blocks import (
     BLOCK_ROWS,
     PartFile,
@@ -23,9 +24,11 @@ from unskew.engine.row_blocks import by_number
 from unskew.errors import ConfigError, DataError, did_you_mean, first_few
 from unskew.files.reading import damage_named
 from unskew.records.levels import level_text
+from unskew.records.pool_table import ROLES
 from unskew.sources.files import near_names
 from unskew.sources.part_pool import PartPool
 from unskew.sources.part_survey import PartReader
+from unskew.sources.parts_beside import PartsBeside, align_parts, find_vectors, split_vectors
 
 
 def read_parts(
@@ -38,13 +41,15 @@ def read_parts(
     group: str | None = None,
     split: str | None = None,
     design_weight: str | None = None,
+    features: Any = None,
     block_rows: int | None = None,
     engine: Any = None,
 ) -> PartPool:
     """Make a pool over Parquet parts, given where they are and the names of their columns.
 
     ``paths`` is a folder, a glob, a file, a URI of such (s3://, gs://), or several; or one of these
-    for each source, {name: folder}. Relative paths start from ``base``.
+    for each source, {name: folder}. ``features``: parts with more columns of the same images, such
+    as embeddings, or {"file": them, "id": their column of ids}. Relative paths start from ``base``.
     """
     listed: list[tuple[str | None, str]]
     if isinstance(paths, Mapping):
@@ -58,8 +63,11 @@ def read_parts(
     twice = [path for path, count in Counter(path for _, path in listed).items() if count > 1]
     if twice:
         raise DataError(f"the part {twice[0]!r} is named twice.", path=twice[0])
+    place = dict(features) if isinstance(features, Mapping) else {"file": features}
+    listed_beside = [] if features is None else find_parts(place["file"], base)
     with opened_engine(engine) as opened:
         parts = opened.map_blocks(_inspect, [path for _, path in listed], None)
+        beside = opened.map_blocks(_inspect, listed_beside, None)
     check_same_columns(parts)
     if not any(part.rows for part in parts):
         raise DataError(
@@ -75,8 +83,45 @@ def read_parts(
     if isinstance(paths, Mapping):
         columns.pop("source", None)
         by_part = tuple(str(name) for name, _ in listed)
-    reader = PartReader(columns, by_part)
+    columns, position = split_vectors(columns, find_vectors(parts, columns))
+    reader = PartReader(columns, by_part, position)
+    if beside:
+        with opened_engine(engine) as opened:
+            reader = _with_parts_beside(opened, parts, beside, reader, place.get("id", "id"))
     return PartPool(parts, cut_blocks(parts, block_rows or BLOCK_ROWS), reader, engine)
+
+
+def _with_parts_beside(
+    engine: Engine,
+    parts: Sequence[PartFile],
+    beside: Sequence[PartFile],
+    reader: PartReader,
+    id_column: str,
+) -> PartReader:
+    """Add the columns of parts beside: those that the pool does not have, and that are no roles."""
+    check_same_columns(beside)
+    types = dict(beside[0].types)
+    if id_column not in types:
+        raise DataError(
+            f"the parts of features have no column {id_column!r}, the ids of the images; their "
+            f"columns are {first_few(list(types), 12)}.{did_you_mean(id_column, types)}",
+            column=id_column,
+            path=beside[0].path,
+        )
+    align_parts(engine, parts, beside, (reader.columns["id"], id_column))
+    new = {
+        name: name
+        for name in types
+        if name not in (id_column, "source", *ROLES, *reader.columns)
+        and not name.startswith("__index_level_")
+    }
+    columns, position = split_vectors(new, find_vectors(beside, new))
+    return replace(
+        reader,
+        columns={**reader.columns, **columns},
+        position={**reader.position, **position},
+        beside=PartsBeside(tuple(beside), columns, id_column),
+    )
 
 
 def _inspect(path: str, state: None) -> PartFile:

@@ -22,6 +22,7 @@ from unskew.files.leftovers import temporary_folder
 from unskew.records.arrays import Floats, Ints
 from unskew.records.design_weights import DESIGN_WEIGHT, check_design_weights
 from unskew.records.levels import level_text, text_levels
+from unskew.sources.parts_beside import PartsBeside, read_vector
 from unskew.target.facts import cells_of, column_levels
 
 if TYPE_CHECKING:
@@ -40,10 +41,14 @@ class PartReader:
     ----------
     columns : {name in the pool: name in the files}.
     source_of_part : the source of every part, where the folders say it; None: a column does.
+    position : {name in the pool: which number of a column of vectors it is}.
+    beside : parts with more columns of the same rows; None without.
     """
 
     columns: Mapping[str, str]
     source_of_part: tuple[str, ...] | None = None
+    position: Mapping[str, int] = field(default_factory=dict)
+    beside: PartsBeside | None = None
 
     def read(
         self, block: FileBlock, names: Sequence[str], cache: str | None = None
@@ -52,15 +57,46 @@ class PartReader:
         import pandas as pd
 
         own = [name for name in dict.fromkeys(names) if name in self.columns]
-        wanted = [self.columns[name] for name in own]
-        table = read_block(block, wanted, cache).rename_columns(own)
-        frame: pd.DataFrame = table.to_pandas(split_blocks=True)
+        joined = set() if self.beside is None else self.beside.columns
+        pieces = [
+            self._read_from(source, [name for name in own if (name in joined) == is_beside], cache)
+            for is_beside, source in ((False, block), (True, self._block_beside(block)))
+            if source is not None
+        ]
+        frame = pieces[0] if len(pieces) == 1 else pd.concat(pieces, axis="columns")[own]
         if self.source_of_part is not None and "source" in names:
             name = self.source_of_part[block.part]
             frame["source"] = pd.Categorical.from_codes(
                 np.zeros(len(block), dtype=np.int8), categories=pd.Index([name])
             )
         return frame
+
+    def _block_beside(self, block: FileBlock) -> FileBlock | None:
+        return None if self.beside is None else self.beside.block(block)
+
+    def _read_from(self, block: FileBlock, names: Sequence[str], cache: str | None) -> pd.DataFrame:
+        import pandas as pd
+
+        wanted = list(dict.fromkeys(self.columns[name] for name in names))
+        table = read_block(block, wanted, cache)
+        plain = [name for name in names if name not in self.position]
+        frame: pd.DataFrame = (
+            table.select([self.columns[name] for name in plain])
+            .rename_columns(plain)
+            .to_pandas(split_blocks=True)
+        )
+        if len(plain) == len(names):
+            return frame if plain else pd.DataFrame(index=pd.RangeIndex(len(block)))
+        held = {self.columns[name] for name in names if name in self.position}
+        vector = {column: read_vector(table.column(column), column, block) for column in held}
+        return pd.DataFrame(
+            {
+                name: vector[self.columns[name]][:, self.position[name]]
+                if name in self.position
+                else frame[name]
+                for name in names
+            }
+        )
 
 
 @dataclass(frozen=True)

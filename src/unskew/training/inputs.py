@@ -114,7 +114,7 @@ class TrainingInputs:
         return {
             "kind": "features",
             "columns": list(self.columns),
-            "features": list(self.inputs.config.represent.features),
+            "features": list(self.inputs.config.represent.computed),
         }
 
 
