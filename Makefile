@@ -18,12 +18,14 @@ OUT    ?= $@
 # Of `make fuzz`: mutants of each format, and which ones.
 MUTANTS ?= 3000
 SEED    ?= 0
+# Of `make soak`.
+RUNS    ?= 50
 SDIST_TESTS := tests/docs tests/benchmarks tests/test_architecture.py
 
 # Both workers, and the processes that tests start, load what one of them has compiled to bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-slow test-packages test-cluster fuzz lint format docs test-docs dist figures tables
+.PHONY: help demo test test-slow test-packages test-cluster fuzz soak lint format docs test-docs dist figures tables
 .PHONY: bench bench-weights bench-images bench-learning chromium clean
 .DEFAULT_GOAL := help
 .SECONDARY:
@@ -50,6 +52,9 @@ test-package-%: $(PACKAGES)/%/.ready
 	PYTHONPATH=src:. $(PACKAGES)/$*/bin/python -m pytest -q -W default -p no:cacheprovider tests/packages/test_$*.py
 
 test-cluster: test-package-dask ## weights over Parquet parts on real Dask clusters, with workers and drivers killed
+
+soak: $(PACKAGES)/dask/.ready ## RUNS=50 runs over Parquet parts, on threads, processes and Dask, killed at random
+	OMP_NUM_THREADS=1 $(PACKAGES)/dask/bin/python tests/soak.py --runs $(RUNS) --seed $(SEED)
 
 lint: $(READY) ## ruff and mypy
 	$(VENV)/bin/ruff check .

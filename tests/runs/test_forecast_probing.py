@@ -15,6 +15,7 @@ import unskew
 from forecast_worlds import class_world
 from run_data import init_vendors
 from unskew.config.run_config import read_config
+from unskew.config.sections import RepresentSection
 from unskew.forecasting.sentences import describe_features, poor_words
 from unskew.runs.inputs import read_inputs
 
@@ -32,7 +33,7 @@ def test_the_probe_reads_the_representation_that_says_most() -> None:
     def features(*named: str) -> list[str]:
         inputs = SimpleNamespace(
             pool=SimpleNamespace(frame=frame, attributes=tuple(columns)),
-            config=SimpleNamespace(represent=SimpleNamespace(features=list(named))),
+            config=SimpleNamespace(represent=RepresentSection(features=list(named))),
         )
         return probe_features(inputs)  # type: ignore[arg-type]
 
@@ -58,7 +59,7 @@ def test_the_way_and_the_ridge_are_those_of_learn(
 
     world = class_world([300, 100], seed=0)
     config = SimpleNamespace(
-        represent=SimpleNamespace(features=[]),
+        represent=RepresentSection(),
         learn=SimpleNamespace(ridge=0.2, preset="fast", **of_settings),
         target=None,
         targets={},
