@@ -1,5 +1,5 @@
 """What weights bring on real images, CIFAR-10 and CIFAR-100 with known selection: the figures
-of docs/ways-performance.md.
+of docs/ways-performance.md and docs/ways-networks.md.
 
     python benchmarks/learning.py --data FOLDER [--part probe …] [--settings KEY …] [--seeds 0 1 …]
 
@@ -7,7 +7,7 @@ The parts: features (of CIFAR-10 and CIFAR-100, by a pretrained network, kept in
 probe (every way and recipe, tuned and tested), curve (accuracy against the number of images),
 forecast (what is predicted before training), network (a small network from scratch), nometa
 (nothing known but an embedding and 500 unlabelled images of the target), page
-(docs/ways-performance.md from what is there). Every result is a line of
+(both pages from what is there). Every result is a line of
 benchmarks/results/learning-*.jsonl; what is there is not measured again. Several processes may run
 at once. FOLDER holds cifar10/train-000.webp …; the default is the variable UNSKEW_DATA.
 """
@@ -108,9 +108,11 @@ def run_part(
     part: str, options: argparse.Namespace, data: Path | None, cases: Sequence[Case]
 ) -> None:
     if part == "page":
+        from learning_network_page import write_network_page
         from learning_page import write_learning_page
 
         write_learning_page()
+        write_network_page()
         return
     if data is None or part == "features":
         return

@@ -1,5 +1,5 @@
 """What forecasts predicted, what probes and networks then gained, and whether that was asked for:
-two sections of docs/ways-performance.md.
+sections of docs/ways-performance.md and docs/ways-networks.md.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""docs/ways-performance.md from the results that are there."""
+"""docs/ways-performance.md from the results of probes and forecasts that are there."""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from learning_came_true import forecast_section, network_forecast_section
+from learning_came_true import forecast_section
 from learning_results import Key, Record, by_seed, seeds_text
 from learning_settings import CASES, HUNDRED, MATTERS, TAILS, Case
 from solver_table import machine_facts, write_page
@@ -33,44 +33,40 @@ def write_learning_page(path: Path = PAGE, folder: Path | None = None) -> None:
     from learning import RESULTS, results_of
 
     results = {
-        part: results_of(part, folder or RESULTS).read()
-        for part in ("probe", "curve", "forecast", "network")
+        part: results_of(part, folder or RESULTS).read() for part in ("probe", "curve", "forecast")
     }
-    probe, forecast, network = (results[part] for part in ("probe", "forecast", "network"))
+    probe = results["probe"]
     parts = [
         header(results),
         *(ways_section(probe, title, words, cases) for title, words, cases in SECTIONS),
-        network_section(network),
-        forecast_section(forecast, probe, TITLES),
-        network_forecast_section(forecast, network, TITLES),
+        forecast_section(results["forecast"], probe, TITLES),
         curve_section(results["curve"]),
     ]
     write_page(path, "\n\n".join(part for part in parts if part) + "\n")
 
 
+def measured_facts(results: Iterable[Mapping[Key, Record]]) -> str:
+    """Say on which images, by which commit, where and when."""
+    commits = sorted({own["commit"] for records in results for own in records.values()})
+    return f"""\
+- Images: CIFAR-10, where nothing else is said. Sources are drawn with replacement from its
+  50,000 training images with known ω; accuracies are those on its 10,000 test images, in points.
+  The target is the balanced training set.
+- Commit: {", ".join(commits)}
+- Machine: {machine_facts()}
+- Date: {datetime.datetime.now(datetime.UTC):%Y-%m-%d}"""
+
+
 def header(results: Mapping[str, Mapping[Key, Record]]) -> str:
-    commits = sorted(
-        {
-            record["commit"]
-            for records in results.values()
-            for record in records.values()
-            if "commit" in record
-        }
-    )
     return f"""# Ways to learn on real images
 
-**{verdict(results["probe"])} {network_verdict(results["network"])}**
+**{verdict(results["probe"])}** Networks trained from scratch have
+[a page of their own](ways-networks.md).
 
 Written by `python benchmarks/learning.py --part page` from results of
 `python benchmarks/learning.py --data FOLDER`; do not edit by hand.
 
-- Images: CIFAR-10, where nothing else is said. Sources are drawn with replacement from its 50,000
-  training images with known ω;
-  accuracies are those on its 10,000 test images, in points. The target is the balanced training
-  set.
-- Commits: {", ".join(commits)}
-- Machine: {machine_facts()}
-- Date: {datetime.datetime.now(datetime.UTC):%Y-%m-%d}
+{measured_facts(results.values())}
 
 The probe: EfficientNet-lite0 sees each image at 128 × 128 pixels; the outputs of blocks 4, 7, 10,
 12, 14, 15 and of its last layer, averaged over positions, are reduced to 384 principal components
@@ -110,7 +106,7 @@ def stand(records: Mapping[Key, Record], cases: Sequence[Case]) -> Standing | No
         own = by_seed(records, case.key, "auto")
         others = {name: by_seed(records, case.key, name) for name in RECIPES}
         leads = {
-            name: _lead(own, other, lambda record: record["accuracy"])
+            name: lead(own, other, lambda record: record["accuracy"])
             for name, other in others.items()
             if other
         }
@@ -120,23 +116,23 @@ def stand(records: Mapping[Key, Record], cases: Sequence[Case]) -> Standing | No
         for name, lead_s in leads.items():
             sums[name].append(float(lead_s.mean()))
         lead_s = min(leads.values(), key=lambda values: values.mean())
-        ahead.append(bool(lead_s.mean() >= -_error(lead_s)))
+        ahead.append(bool(lead_s.mean() >= -error_of(lead_s)))
         gap = min(
-            _lead(own, other, lambda record: min(record["by_group"])).mean()
+            lead(own, other, lambda record: min(record["by_group"])).mean()
             for other in others.values()
             if other
         )
         worst.append(bool(gap >= -2.0))
-        calibrated.append(_means(own)[2] <= 2.0)
+        calibrated.append(means(own)[2] <= 2.0)
         ways = (by_seed(records, case.key, way) for way in OURS[1:])
-        leads_of_ways = [_lead(own, way, lambda record: record["accuracy"]).mean() for way in ways]
+        leads_of_ways = [lead(own, way, lambda record: record["accuracy"]).mean() for way in ways]
         regrets.append(-min(leads_of_ways))
     if not ahead:
         return None
-    means = {name: float(np.mean(own)) for name, own in sums.items() if len(own) == len(ahead)}
-    rival = min(means, key=lambda name: means[name])
+    mean_of = {name: float(np.mean(own)) for name, own in sums.items() if len(own) == len(ahead)}
+    rival = min(mean_of, key=lambda name: mean_of[name])
     regret = float(np.mean(regrets))
-    return Standing(ahead, worst, calibrated, means[rival], rival, regret, seeds)
+    return Standing(ahead, worst, calibrated, mean_of[rival], rival, regret, seeds)
 
 
 def verdict(records: Mapping[Key, Record]) -> str:
@@ -165,35 +161,11 @@ def verdict(records: Mapping[Key, Record]) -> str:
     return " ".join(sentences) or "Nothing has been measured yet."
 
 
-def network_verdict(records: Mapping[Key, Record]) -> str:
-    """How `auto` compares with the best other arm of each setting that a network was trained on."""
-    leads = {}
-    for setting in dict.fromkeys(key[0] for key in records):
-        own = by_seed(records, setting, "auto")
-        arms = {key[2] for key in records if key[0] == setting} - {"auto"}
-        others = [
-            _lead(own, by_seed(records, setting, arm), lambda record: record["accuracy"])
-            for arm in arms
-        ]
-        others = [lead_s for lead_s in others if lead_s.size]
-        # Without naive there is nothing to gain over.
-        if others and "naive" in arms:
-            leads[setting] = min(float(lead_s.mean()) for lead_s in others)
-    if not leads:
-        return ""
-    near = sum(lead >= -0.5 for lead in leads.values())
-    return (
-        f"Of {len(leads)} settings that a small network was trained on from scratch, `auto` is "
-        f"within 0.5 points of the best other arm in {near}; its lead over that arm is "
-        f"{min(leads.values()):+.1f} to {max(leads.values()):+.1f} points."
-    )
-
-
-def _lead(own: Mapping[int, Record], other: Mapping[int, Record], read: Any) -> Any:
+def lead(own: Mapping[int, Record], other: Mapping[int, Record], read: Any) -> Any:
     return np.array([read(own[seed]) - read(other[seed]) for seed in own if seed in other])
 
 
-def _error(value_s: Any) -> float:
+def error_of(value_s: Any) -> float:
     return float(value_s.std(ddof=1) / np.sqrt(value_s.size)) if value_s.size > 1 else 0.0
 
 
@@ -219,16 +191,16 @@ def ways_section(
 
 
 def _way_row(setting: str, arm: str, own: Mapping[int, Record], auto: Mapping[int, Record]) -> str:
-    accuracy, worst, error = _means(own)
-    lead_s = _lead(auto, own, lambda record: record["accuracy"])
-    lead = "" if arm == "auto" or not lead_s.size else spread_text(lead_s)
+    accuracy, worst, error = means(own)
+    lead_s = lead(auto, own, lambda record: record["accuracy"])
+    shown = "" if arm == "auto" or not lead_s.size else spread_text(lead_s)
     return (
-        f"| {TITLES[setting]} | {arm} | {accuracy:.1f} ({worst:.0f}) / {error:.1f} | {lead} | "
+        f"| {TITLES[setting]} | {arm} | {accuracy:.1f} ({worst:.0f}) / {error:.1f} | {shown} | "
         f"{seeds_text(own)} |"
     )
 
 
-def _means(own: Mapping[int, Record]) -> tuple[float, float, float]:
+def means(own: Mapping[int, Record]) -> tuple[float, float, float]:
     """Return the accuracy, that of the worst group, and the calibration error."""
     every = [
         (record["accuracy"], min(record["by_group"]), record["calibration_error"])
@@ -239,7 +211,7 @@ def _means(own: Mapping[int, Record]) -> tuple[float, float, float]:
 
 
 def spread_text(value_s: Any) -> str:
-    error = f" ± {_error(value_s):.2f}" if value_s.size > 1 else ""
+    error = f" ± {error_of(value_s):.2f}" if value_s.size > 1 else ""
     return f"{value_s.mean():+.2f}{error}"
 
 
@@ -272,62 +244,6 @@ def curve_section(records: Mapping[Key, Record]) -> str:
             f"{(full - high) / (high - low):.2f} | {seeds_text(own)} |"
         )
     return "\n".join(lines)
-
-
-def network_section(records: Mapping[Key, Record]) -> str:
-    if not records:
-        return ""
-    lines = [
-        "## A small network trained from scratch",
-        "",
-        "The preset `fast` of `unskew.learn.train_model`, on nine tenths of each draw (the others "
-        "choose the epoch and calibrate `auto`): accuracy on the test images, the worst class's in "
-        "brackets, the calibration error after the slash. `naive`'s is the base of every gain. "
-        "Where only shares of classes differ, `logit` is the logit-adjusted loss of Menon et al. "
-        "(2021), and `logit_adjustment` shifts the logits after training. `classifier_retraining` "
-        "is the decoupled training of Kang et al. (2020). `weights in the loss` multiplies the "
-        "loss by them, where `weights` draws images by them. That `auto` refits its last layer, "
-        "and how strongly, was settled on the test images of three of these rows (long tail "
-        "ρ = 100, also of CIFAR-100, and n_k ∝ 0.3^k), so that their leads flatter it; the others "
-        "are fresh.",
-        "",
-        "`python benchmarks/learning.py --data FOLDER --part network`",
-        "",
-        "| setting | arm | accuracy (worst) / calibration error | gain over naive | epochs "
-        "| seeds |",
-        "|---|---|---|---|---|---|",
-    ]
-    arms = dict.fromkeys((key[0], key[2]) for key in records)
-    for setting, arm in sorted(arms, key=lambda pair: list(TITLES).index(pair[0])):
-        own, naive = (by_seed(records, setting, name) for name in (arm, "naive"))
-        accuracy, worst, error = _means(own)
-        gain_s = _lead(own, naive, lambda record: record["accuracy"])
-        gain = spread_text(gain_s) if gain_s.size and arm != "naive" else ""
-        epochs = next(iter(own.values()))["epochs"]
-        lines.append(
-            f"| {TITLES[setting]} | {arm} | {accuracy:.1f} ({worst:.0f}) / {error:.1f} | {gain} "
-            f"| {epochs} | {seeds_text(own)} |"
-        )
-    return "\n".join([*lines, *_cost(records)])
-
-
-def _cost(records: Mapping[Key, Record]) -> list[str]:
-    """Say what `auto` takes in trainings of naive; of those made in one run of the script."""
-    ratios = [
-        own["cpu"] / naive["cpu"]
-        for (setting, seed, arm), own in records.items()
-        if arm == "auto"
-        and (naive := records.get((setting, seed, "naive"))) is not None
-        and (naive["commit"], naive.get("precision")) == (own["commit"], own.get("precision"))
-    ]
-    if not ratios:
-        return []
-    return [
-        "",
-        f"The processor time of `auto` is {np.median(ratios):.2f} times that of naive (median of "
-        f"{len(ratios)} trainings, {min(ratios):.2f} to {max(ratios):.2f}; each with its test, and "
-        "the first arm of a run with the start of the process).",
-    ]
 
 
 SECTIONS = (
