@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from unskew.cli.app import run_command
+from unskew.files import locks
 from unskew.files.locks import folder_locked, path_locked
 
 # With inputs that none of them can read: "t.csv" is no table, and "results" is empty.
@@ -35,11 +37,15 @@ COMMANDS = [
 
 
 @pytest.fixture
-def taken(table: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The folder F and the path P are being written by another thread."""
+def unreadable(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(table.parent)
     Path("t.csv").write_bytes(b"\x00\xff")
     Path("results").mkdir()
+
+
+@pytest.fixture
+def taken(unreadable: None) -> Iterator[None]:
+    """The folder F and the path P are being written by another thread."""
     with ThreadPoolExecutor(1) as other, ExitStack() as held:
         for lock in (folder_locked("F"), path_locked("P")):
             other.submit(held.enter_context, lock).result()
@@ -54,3 +60,20 @@ def test_a_second_writer_is_refused_before_it_reads(
 ) -> None:
     assert run_command(command.split()) == 4
     assert f"written by process {os.getpid()} on" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("unreadable")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_read_only_place_is_refused_before_anything_is_read(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Some told it after hours of work."""
+    before = sorted(Path().rglob("*"))
+
+    def refuse(file: Path) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(file))
+
+    monkeypatch.setattr(locks, "_open", refuse)
+    assert run_command(command.split()) == 4
+    assert f"nothing can be written into '{Path().resolve()}" in capsys.readouterr().err
+    assert sorted(Path().rglob("*")) == before

@@ -12,7 +12,12 @@ import pytest
 from raising import refused
 from unskew.errors import ConfigError
 from unskew.files import user_code
-from unskew.files.user_code import import_reference, names_function, permit_code
+from unskew.files.user_code import (
+    import_elsewhere,
+    import_reference,
+    names_function,
+    permit_code,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -178,3 +183,15 @@ def test_a_module_that_fails_is_an_error_of_the_call(
     monkeypatch.syspath_prepend(folder)
     with refused(ConfigError, value="failing_module:f"):
         import_reference("failing_module:f")
+
+
+def test_a_package_finds_no_settings_in_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As matplotlib does, which Lightning imports; a pipe of that name was waited for."""
+    (tmp_path / "settings").touch()
+    (tmp_path / "reads_settings.py").write_text("import os\nfound = os.path.exists('settings')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert import_elsewhere("reads_settings").found is False
+    assert Path.cwd() == tmp_path

@@ -174,6 +174,12 @@ def test_what_cannot_work(tmp_path, monkeypatch):
     with refused(DataError, value="somebody/something") as caught:
         read_sources({"huggingface": {"a": "somebody/something"}}, tmp_path)
     assert "network" in str(caught.value)
+    # Files of the working directory, and a reader of such.
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.txt").write_text("not asked for")
+    for name in ("text", "pandas", "train.txt"):
+        with refused(DataError, value=name):
+            read_sources({"huggingface": {"a": name}}, tmp_path / "empty")
     monkeypatch.setitem(sys.modules, "datasets", None)
     with refused(ConfigError, extra="hf", package="datasets"):
         read_sources({"huggingface": {"a": "empty"}}, tmp_path)

@@ -10,7 +10,7 @@ import pytest
 import unskew
 from parted_pools import TILT, in_memory, make_frame, read_parts, write_parts
 from raising import refused
-from unskew import DataError, Pool
+from unskew import ConfigError, DataError, Pool
 
 
 def write_beside(folder: Path, frame: pd.DataFrame, **changed: Any) -> None:
@@ -38,6 +38,17 @@ def test_weights_are_those_of_one_table(tmp_path: Path) -> None:
     assert weights.mean("z_1").value == pytest.approx(
         expected.mean(frame["z_1"].to_numpy()).value, abs=1e-9
     )
+
+
+@pytest.mark.parametrize(
+    "features", [{}, {"id": "id"}, {"file": "x", "of": 1}, {"file": "x", "id": 3}]
+)
+def test_a_place_of_features_that_says_something_else_is_refused(
+    features: Any, tmp_path: Path
+) -> None:
+    write_parts(tmp_path / "pool", make_frame())
+    with refused(ConfigError, option="features"):
+        Pool.from_parquet(tmp_path / "pool", features=features)
 
 
 def test_rows_of_other_images_are_refused(tmp_path: Path) -> None:

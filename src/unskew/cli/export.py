@@ -36,7 +36,7 @@ class Format(StrEnum):
 _ONE_FILE = (Format.csv, Format.jsonl, Format.class_weights)
 
 
-@taking("target", "as_json", "quiet", "overwrite", "force")
+@taking("target", "as_json", "quiet", "allow_code", "overwrite", "force")
 def export_results(
     results: Results,
     to: Annotated[Format, typer.Option("--to", help="The format.")],
@@ -66,6 +66,7 @@ def export_results(
             target=common.target,
             force=common.force,
             data=data,
+            allow_code=common.allowed,
             paths_from=paths_from,
             cells=cells,
             progress=common.bar,

@@ -111,7 +111,7 @@ AllowCode = Annotated[
         "--allow-code",
         metavar="NAME",
         help="A module, or file of a network, next to the configuration or in the working "
-        "directory that may run; repeatable.",
+        "directory that may run; an address that results name; repeatable.",
     ),
 ]
 UseAnyway = Annotated[

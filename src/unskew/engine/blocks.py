@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from unskew.errors import DataError, first_few
+from unskew.files.addresses import check_asking
 from unskew.files.leftovers import remove_path, unfinished_path
 from unskew.files.reading import check_regular, damage_named
 
@@ -219,6 +220,7 @@ def remote_file(uri: str) -> tuple[Any, str]:
     """Return the file system of a URI (s3://, gs://, file://) and the path within it."""
     from pyarrow import fs
 
+    check_asking(uri)
     with damage_named(uri, "a file", silent=False):
         system, inner = fs.FileSystem.from_uri(uri)
     return system, inner

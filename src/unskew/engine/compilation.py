@@ -55,19 +55,23 @@ def compile_loop(function: Callable[..., Any], **options: Any) -> Callable[..., 
 
 
 def _import_numba() -> tuple[Any, Any]:
-    """Import Numba; where this is the first import, forget what a file told it.
+    """Import Numba without the YAML by which it reads ``.numba_config.yaml``, where it is there.
 
-    Numba takes settings from ``.numba_config.yaml`` in the working directory, and one of them is
-    the folder of its cache, whose pickles it loads: a stranger's folder could run anything. Those
-    of the environment are the user's, and stay.
+    That is a file of the working directory, and one of its settings the folder of a cache, whose
+    pickles Numba loads: a stranger's folder could run anything. Settings of the environment are
+    the user's, and stay.
     """
-    is_first = "numba" not in sys.modules
+    if "numba" not in sys.modules:
+        before = {name: sys.modules[name] for name in ("yaml",) if name in sys.modules}
+        sys.modules["yaml"] = None  # type: ignore[assignment]
+        try:
+            import numba  # noqa: F401
+        finally:
+            sys.modules.pop("yaml", None)
+            sys.modules.update(before)
     from numba import njit
     from numba.core import config
 
-    if is_first:
-        config._config_fname = os.devnull  # no regular file, so it is not read
-        config.reload_config()  # type: ignore[no-untyped-call]
     _listen()
     return njit, config
 
@@ -80,12 +84,16 @@ def _listen() -> None:
     class Announcement(event.Listener):
         def on_start(self, event: Any) -> None:
             global _announced
-            module: str = event.data["dispatcher"].py_func.__module__
+            dispatcher = event.data["dispatcher"]
+            module: str = dispatcher.py_func.__module__
             if not _announced and module.startswith("unskew."):
                 _announced = True
                 _log.info(
-                    "compiling once: so much data is worth a few seconds of preparation. Later "
-                    "runs find what was compiled in the cache."
+                    "compiling: so much data is worth a few seconds of preparation. %s",
+                    "Later runs find what was compiled in the cache."
+                    if getattr(dispatcher._cache, "cache_path", None)
+                    else "It is not kept: the folder for it is read-only (NUMBA_CACHE_DIR "
+                    "names another).",
                 )
 
         def on_end(self, event: Any) -> None:

@@ -16,8 +16,9 @@ import os
 import posixpath
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,36 @@ def check_address(address: str) -> str:
                 path=_shown(address),
             )
     return address
+
+
+# Addresses that may be asked, with all below them; None: all, because the user named the file.
+_MAY_ASK: ContextVar[tuple[str, ...] | None] = ContextVar("addresses that may be asked")
+
+
+@contextmanager
+def only_asking(addresses: Collection[str]) -> Iterator[None]:
+    """Let the block ask these addresses and no others: what it reads is named by results."""
+    token = _MAY_ASK.set(tuple(address.rstrip("/") for address in addresses))
+    try:
+        yield
+    finally:
+        _MAY_ASK.reset(token)
+
+
+def check_asking(address: str) -> None:
+    """Refuse an address that results name, if the user allowed neither it nor one above it."""
+    allowed = _MAY_ASK.get(None)
+    if allowed is None:
+        return
+    is_below = any(f"{address}/".startswith(f"{one}/") for one in allowed)
+    if not is_below or ".." in address.split("/"):
+        raise ConfigError(
+            f"the results name the address {_shown(address)!r}, which is not asked unless you say "
+            f"so. If you trust it, add --allow-code {_shown(address)}, or one above it (in Python "
+            f"allow_code=[{_shown(address)!r}]).",
+            option="--allow-code",
+            value=_shown(address),
+        )
 
 
 def joined(folder: str, path: str) -> str:
@@ -238,6 +269,7 @@ def _size_of(filesystem: FileSystem, path: str) -> int | None:
 
 def _opened(address: str) -> tuple[FileSystem, str]:
     """(file system, path within it) of an address."""
+    check_asking(address)
     scheme, rest = _ADDRESS.match(address).groups()  # type: ignore[union-attr]
     with _server_errors(address):
         if scheme.lower() in _BY_PYARROW:

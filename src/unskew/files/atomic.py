@@ -160,9 +160,10 @@ def _check_parent(target: Path) -> None:
 
 
 def _cannot_write(target: Path, error: OSError) -> DataError:
+    # Arrow's words name the unfinished file, which is gone.
+    reason = os.strerror(error.errno) if error.errno else error
     return DataError(
-        f"{target} cannot be written ({error.strerror or error}); what was there before is "
-        "unchanged.",
+        f"{target} cannot be written ({reason}); what was there before is unchanged.",
         path=str(target),
     )
 

@@ -105,6 +105,13 @@ def check_files(
         return
     try:
         if unfinished_folder(out):
+            if not os.access(out, os.W_OK):
+                raise _mixed(
+                    out,
+                    LISTING,
+                    "a run was killed while it wrote, and what it did not "
+                    "come to cannot be done in a folder that is read-only",
+                )
             with folder_locked(out):
                 finish_publishing(out)
         unlisted = _check(out, [name for name in dict.fromkeys(names) if (out / name).is_file()])

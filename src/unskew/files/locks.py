@@ -52,15 +52,16 @@ def folder_locked(folder: str | os.PathLike[str] | None) -> Iterator[None]:
     """Keep everybody else from writing into ``folder`` during the block; None: nothing is written.
 
     The folder is created, and removed if it is empty in the end. A folder that another process, or
-    another thread, is writing into raises a `LockedError`, which names it. Where no file can be
-    created nothing is locked: the writer's own error says why.
+    another thread, is writing into raises a `LockedError`, which names it. A folder that is
+    read-only raises a `DataError`, before the work. Where there can be no such folder nothing is
+    locked: the writer's own error says why.
     """
     if folder is None:
         yield
         return
     target = Path(folder)
     is_new = not target.exists()
-    with suppress(OSError):
+    with _read_only_named(target), suppress(FileExistsError):
         target.mkdir(parents=True, exist_ok=True)
     try:
         with _locked(target / LOCK, target):
@@ -102,7 +103,7 @@ def _locked(file: Path, target: Path) -> Iterator[None]:
 
 
 def _acquire(file: Path, target: Path) -> int | None:
-    """Return an open file that is locked; None where none can be created."""
+    """Return an open file that is locked; None where there is no folder for it."""
     mode, links = _status(file)
     if not stat.S_ISREG(mode) or links > 1:
         # What a link leads to would be overwritten.
@@ -113,10 +114,12 @@ def _acquire(file: Path, target: Path) -> int | None:
         )
     owner = None
     for attempt in range(_ATTEMPTS):
-        try:
-            handle, is_new = _open(file)
-        except OSError:
+        opened = None
+        with _read_only_named(target):
+            opened = _open(file)
+        if opened is None:
             return None
+        handle, is_new = opened
         is_locked = _lock(handle)
         owner = _read_owner(handle)
         if is_locked is False or (is_locked is None and not is_new):
@@ -134,6 +137,22 @@ def _acquire(file: Path, target: Path) -> int | None:
         # Else the holder before has just deleted it.
         os.close(handle)
     raise _locked_by(target, file, owner)
+
+
+@contextmanager
+def _read_only_named(target: Path) -> Iterator[None]:
+    """Refuse a place where nothing can be created; what is not there its writer names."""
+    try:
+        yield
+    except (FileExistsError, FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        folder = os.path.dirname(os.path.abspath(error.filename or target))
+        raise DataError(
+            f"nothing can be written into {folder!r} ({error.strerror}). Name another place with "
+            "-o.",
+            path=folder,
+        ) from error
 
 
 def _status(file: Path) -> tuple[int, int]:

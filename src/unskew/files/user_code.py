@@ -208,6 +208,24 @@ def _of_python(reference: str, home: str, facts: dict[str, Any]) -> ConfigError:
     )
 
 
+def import_elsewhere(name: str) -> ModuleType:
+    """Import a package that reads settings in the working directory, from another one.
+
+    Lightning imports matplotlib, which reads ``matplotlibrc`` there, be it a pipe.
+    """
+    if name in sys.modules:
+        return sys.modules[name]
+    try:
+        here = os.getcwd()
+    except OSError:  # it is gone
+        return importlib.import_module(name)
+    os.chdir(os.path.dirname(os.path.abspath(__file__)))
+    try:
+        return importlib.import_module(name)
+    finally:
+        os.chdir(here)
+
+
 def _import_module(reference: str, module: str, facts: dict[str, Any]) -> ModuleType:
     try:
         return importlib.import_module(module)

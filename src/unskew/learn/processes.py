@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Any
 
 from unskew.errors import ConfigError, UnskewError
+from unskew.files.user_code import import_elsewhere
 from unskew.learn.presets import TrainSettings
 
 # How long a process waits for the others: the leading one may read and weigh images for hours.
@@ -99,9 +100,9 @@ def follow_trainings() -> None:
 
 def start_fabric(settings: TrainSettings) -> Any:
     """Make the Fabric that the settings, or torchrun, ask for."""
-    from lightning.fabric import Fabric
-
     from unskew.learn.trained_model import found_device
+
+    Fabric = import_elsewhere("lightning.fabric").Fabric
 
     device, n_processes = found_device(settings.device), outside_processes()[1]
     here = int(os.environ.get("LOCAL_WORLD_SIZE", 1)) if n_processes > 1 else settings.devices

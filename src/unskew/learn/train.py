@@ -23,6 +23,7 @@ from unskew.engine.arguments import checked
 from unskew.engine.parent_watch import call_watched, children_ended
 from unskew.engine.progress import show_progress
 from unskew.errors import ConfigError, DataError, UnskewError, first_few, missing_extra
+from unskew.files.user_code import import_elsewhere
 from unskew.learn.label_probes import LabelProbes, tune_label_probes
 from unskew.learn.network_ways import judge_rows, split_head
 from unskew.learn.presets import PRESETS, TAUS, TrainSettings, settings_dict, settings_of
@@ -229,7 +230,7 @@ def _check_watched(data: TrainingData, watched: Mapping[str, TrainingData]) -> N
 
 def _need_torch() -> None:
     try:
-        import lightning.fabric  # noqa: F401
+        import_elsewhere("lightning.fabric")
         import torch  # noqa: F401
     except ImportError as error:
         raise missing_extra("torch", "training", error) from None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from unskew.errors import ConfigError, did_you_mean
-from unskew.files.user_code import import_reference, names_function
+from unskew.files.user_code import import_elsewhere, import_reference, names_function
 from unskew.learn.presets import TrainSettings, settings_dict
 
 # By name: the class, what it needs beyond Lightning, and what it is called with.
@@ -64,8 +64,7 @@ def find_logger(name: str) -> Any:
     Raises ConfigError for an unknown name, for one whose package is not installed, and for what is
     no logger of Lightning: a file that names a class must not run anything else.
     """
-    from lightning.fabric.loggers.logger import Logger
-
+    Logger = import_elsewhere("lightning.fabric.loggers.logger").Logger
     if name == NO_LOGGER:
         return None
     reference, package = _LOGGERS.get(name, (name, "", {}))[:2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -339,6 +339,7 @@ def export_run(
     force: bool = False,
     data: str | PathLike[str] | None = None,
     paths_from: str | PathLike[str] | None = None,
+    allow_code: Collection[str] = (),
     **options: Any,
 ) -> Export:
     """Export the weights in the output folder of a run; by default into the same folder.
@@ -350,7 +351,7 @@ def export_run(
     several targets; None: the main one. ``read_pool`` gives the images for formats
     that contain them, and is called only then; by default they are those of
     ``run.toml`` in the folder. ``data`` is the folder that its paths start from, if the data were
-    moved.
+    moved; addresses that it names are asked only if they are in ``allow_code``.
     """
     from unskew.runs.output import (
         CONFIGURATION,
@@ -377,7 +378,7 @@ def export_run(
         table = read_weights_table(weights)
         pool = None
         if to in NEEDS_IMAGES:
-            pool = _read_pool(Path(folder), data) if read_pool is None else read_pool()
+            pool = _read_pool(Path(folder), data, allow_code) if read_pool is None else read_pool()
         else:
             start = Path(paths_from or (output if to in _FOLDERS else output.parent))
             table = _with_paths_from(start, table, _data_folder(Path(folder), data))
@@ -407,11 +408,13 @@ def _tables_of_parts(folder: Path, force: bool) -> Iterator[pd.DataFrame]:
         yield from each_weights_table(file)
 
 
-def _read_pool(folder: Path, data: str | PathLike[str] | None) -> Pool:
+def _read_pool(folder: Path, data: str | PathLike[str] | None, allow_code: Collection[str]) -> Pool:
     """Read the list of images that the run was made from; nothing is decoded."""
+    from unskew.files.addresses import only_asking
     from unskew.runs.inputs import read_moved_config, read_pool
 
-    return read_pool(read_moved_config(folder / "run.toml", data, allow_code=None))
+    with only_asking(allow_code):
+        return read_pool(read_moved_config(folder / "run.toml", data, allow_code=None))
 
 
 def _data_folder(folder: Path, data: str | PathLike[str] | None) -> Path | None:

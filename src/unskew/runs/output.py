@@ -26,7 +26,7 @@ from unskew.errors import (
     did_you_mean,
     first_few,
 )
-from unskew.files.atomic import may_write, nearest_existing, written_together, written_whole
+from unskew.files.atomic import nearest_existing, written_together, written_whole
 from unskew.files.checksums import LISTING, check_listing, unfinished_folder
 from unskew.files.plain_json import json_value, write_json
 from unskew.files.reading import damage_named, read_json, read_text
@@ -293,12 +293,6 @@ def check_writable(out: Path) -> None:
     if not above.is_dir():
         raise ConfigError(
             f"results cannot be written into {str(out)!r}: {str(above)!r} is a file. Give another "
-            "folder with -o.",
-            path=str(above),
-        )
-    if not may_write(out):
-        raise DataError(
-            f"nothing can be written into {str(above)!r}: it is read-only for you. Give another "
             "folder with -o.",
             path=str(above),
         )

@@ -19,6 +19,7 @@ from unskew.errors import (
     UnskewError,
     first_few,
 )
+from unskew.files.addresses import only_asking
 from unskew.files.checksums import LISTING, find_changes
 from unskew.files.reading import read_csv, read_json, read_parquet, read_text
 from unskew.files.spreadsheet_text import unguard_table
@@ -92,7 +93,8 @@ def verify_run(
     weights, joined by id, to 1e-9 relatively; solution, diagnostics, features and unreadable
     images; every number and text of ``report.json``, a check for each panel (seeds are the same,
     hence simulated numbers, too); and that ``report.html`` is the page of ``report.json``. Code
-    that the folder names runs only where ``allow_code`` names its module or file.
+    that the folder names runs only where ``allow_code`` names its module or file, and an address
+    is asked only where it names that.
     """
     results = Path(folder)
     report = _read_json(results / SUMMARY)
@@ -100,9 +102,12 @@ def verify_run(
     _permit_learner(report, [results, config.folder], allow_code)
     checks = [*_check_one_run(results), _check_settings(report, config)]
     try:
-        without = _without_cache(config, jobs)
-        inputs = read_inputs(without, progress=progress, beyond="parts")
+        with only_asking(allow_code):
+            without = _without_cache(config, jobs)
+            inputs = read_inputs(without, progress=progress, beyond="parts")
     except UnskewError as error:
+        if error.facts.get("option") == "--allow-code":  # it is not asked whether they can
+            raise
         claim = "the inputs exist and can be read"
         return [*checks, Check(claim, f"they cannot: {error}", False)]
     # As the report has it: without control characters, long names cut.

@@ -13,7 +13,7 @@ import numpy as np
 from unskew.config.toml_text import toml_key, toml_value
 from unskew.engine.progress import show_progress
 from unskew.errors import ConfigError, DataError
-from unskew.files.atomic import folder_written_whole, may_write, write_text
+from unskew.files.atomic import folder_written_whole, write_text
 from unskew.files.plain_json import write_json
 from unskew.simulation.databases import Simulation, common_root, drawn_table
 from unskew.sources.discovery import is_text
@@ -47,12 +47,6 @@ def check_new_folder(out: Path, population: Path) -> None:
         raise ConfigError(
             f"{str(out)!r} cannot be written: there is no folder {str(out.absolute().parent)!r}. "
             "Create it first.",
-            path=str(out),
-        )
-    if not may_write(out):
-        raise DataError(
-            f"nothing can be written into {str(out.absolute().parent)!r}: it is read-only for you. "
-            "Name another folder with -o.",
             path=str(out),
         )
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from unskew.errors import ConfigError, DataError, ImageError
-from unskew.files.addresses import address_exists, is_address, read_address
+from unskew.files.addresses import address_exists, check_asking, is_address, read_address
 from unskew.records.arrays import Ints
 from unskew.records.pool import Images
 from unskew.sources.files import MAX_BYTES
@@ -26,6 +26,8 @@ class AddressImages(Images):
         self.files = files
         self.paths = np.empty(len(paths), dtype=object)
         self.paths[:] = list(paths)
+        for path in filter(is_address, paths):  # not later, by threads
+            check_asking(path)
 
     def place(self, row: int) -> None:
         """Return None: an address is no path."""

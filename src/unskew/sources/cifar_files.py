@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from unskew.errors import ConfigError, DataError, UnskewError, first_few
+from unskew.files.addresses import check_asking
 from unskew.files.atomic import written_whole
 from unskew.files.reading import check_regular, opened_tar
 from unskew.sources.files import near_names
@@ -265,6 +266,7 @@ def download_cifar(path: str, user_path: str) -> None:
     if os.path.exists(path):
         return
     address = ADDRESS + distribution.archive
+    check_asking(address)
     logger.info("fetching %s", address)
     with written_whole(path) as unfinished, open(unfinished, "wb") as stream:
         digest = hashlib.md5(usedforsecurity=False)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unskew.engine.arguments import checked
 from unskew.errors import ConfigError, DataError, ImageError, UnskewError, did_you_mean, first_few
+from unskew.files.addresses import check_asking
 from unskew.records import Pool
 from unskew.records.pool import Images, JoinedImages, RawImage
 from unskew.records.pool_table import pool_of_images
@@ -133,6 +135,8 @@ def _load(datasets: Any, name: str, base: str) -> Any:
     folder = os.path.join(base, name)
     try:
         if not os.path.isdir(folder):
+            _check_hub_name(name)
+            check_asking(f"hf://datasets/{name}")
             return datasets.load_dataset(name)
         saved = any(
             os.path.isfile(os.path.join(folder, file))
@@ -155,6 +159,20 @@ def _load(datasets: Any, name: str, base: str) -> Any:
             f"{error}. Is the name right, and is this machine connected to the network?",
             value=name,
         ) from error
+
+
+def _check_hub_name(name: str) -> None:
+    """Refuse what the package takes for files of the working directory, or a reader of such.
+
+    Until version 5 one of these readers, ``pandas``, loads pickles.
+    """
+    is_reader = name.isidentifier() and find_spec(f"datasets.packaged_modules.{name}") is not None
+    if is_reader or os.path.exists(name):
+        raise DataError(
+            f"{name!r} is no folder here, and no name of a dataset on the hub: the package "
+            "`datasets` would read files of the working directory. Name the folder of the data.",
+            value=name,
+        )
 
 
 def _table(

@@ -63,8 +63,8 @@ def read_parts(
     twice = [path for path, count in Counter(path for _, path in listed).items() if count > 1]
     if twice:
         raise DataError(f"the part {twice[0]!r} is named twice.", path=twice[0])
-    place = dict(features) if isinstance(features, Mapping) else {"file": features}
-    listed_beside = [] if features is None else find_parts(place["file"], base)
+    place, id_beside = _place_beside(features)
+    listed_beside = [] if features is None else find_parts(place, base)
     with opened_engine(engine) as opened:
         parts = opened.map_blocks(_inspect, [path for _, path in listed], None)
         beside = opened.map_blocks(_inspect, listed_beside, None)
@@ -87,8 +87,23 @@ def read_parts(
     reader = PartReader(columns, by_part, position)
     if beside:
         with opened_engine(engine) as opened:
-            reader = _with_parts_beside(opened, parts, beside, reader, place.get("id", "id"))
+            reader = _with_parts_beside(opened, parts, beside, reader, id_beside)
     return PartPool(parts, cut_blocks(parts, block_rows or BLOCK_ROWS), reader, engine)
+
+
+def _place_beside(features: Any) -> tuple[Any, str]:
+    """Return where parts of features are, and their column of ids."""
+    if not isinstance(features, Mapping):
+        return features, "id"
+    id_column = features.get("id", "id")
+    if not {"file"} <= set(features) <= {"file", "id"} or not isinstance(id_column, str):
+        raise ConfigError(
+            "features is where their parts are, or {'file': where they are, 'id': their column of "
+            f"ids}}; got {dict(features)!r}.",
+            option="features",
+            value=str(dict(features)),
+        )
+    return features["file"], id_column
 
 
 def _with_parts_beside(

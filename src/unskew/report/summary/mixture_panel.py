@@ -79,17 +79,15 @@ def _class_rows(weighed: WeightedPool, described: Sequence[Described]) -> tuple[
     level_n, n_levels = _levels(weighed, label), label.column.size
     present_n = level_n >= 0
     code_n = weighed.source_n[present_n] * n_levels + level_n[present_n]
-    size_c = np.bincount(code_n, minlength=len(weighed.names) * n_levels)
-    share_c = np.bincount(
-        code_n, weights=weighed.weight_n[present_n], minlength=len(weighed.names) * n_levels
-    )
+    # Cells that have images: there may be as many levels as images.
+    cell_c, cell_n, size_c = np.unique(code_n, return_inverse=True, return_counts=True)
+    share_c = np.bincount(cell_n, weights=weighed.weight_n[present_n], minlength=len(cell_c))
     pool_c = size_c / weighed.n
-    cells = np.flatnonzero(size_c)
-    order = cells[np.argsort(-np.abs(share_c - pool_c)[cells], kind="stable")][:_MOST_ROWS]
+    order = np.argsort(-np.abs(share_c - pool_c), kind="stable")[:_MOST_ROWS]
     return tuple(
         MixtureRow(
-            weighed.names[at // n_levels],
-            label.column.levels[at % n_levels],
+            weighed.names[cell_c[at] // n_levels],
+            label.column.levels[cell_c[at] % n_levels],
             float(pool_c[at]),
             float(share_c[at]),
         )
