@@ -119,6 +119,17 @@ def test_with_a_sample_of_the_target(tmp_path: Path) -> None:
     np.testing.assert_allclose(table["weight"], weights.weight, rtol=1e-9)
 
 
+def test_a_part_a_thousand_times_larger_and_one_without_rows_change_nothing(tmp_path: Path) -> None:
+    frame = make_frame(2002)
+    (tmp_path / "pool").mkdir()
+    for at, rows in enumerate((slice(0, 2), slice(2, 2002), slice(0, 0))):
+        frame.iloc[rows].to_parquet(tmp_path / "pool" / f"part-{at}.parquet", index=False)
+    table = weights_over_parts(tmp_path, STRATA, subsample=900, block_rows=300)
+    weights = unskew.debias(in_memory(frame), *STRATA)
+    np.testing.assert_allclose(table["weight"], weights.weight, rtol=1e-10)
+    assert len(read_parts(tmp_path / "weights")) == 2002
+
+
 def test_engines_blocks_and_workers_make_no_difference(tmp_path: Path) -> None:
     write_parts(tmp_path / "pool")
     base = weights_over_parts(tmp_path, TILT, subsample=900)["weight"]

@@ -74,19 +74,3 @@ def test_a_mean_is_of_a_column_of_numbers(tmp_path: Path, column: str) -> None:
     assert raised.value.facts["column"] == column
     with pytest.raises(ConfigError):
         weights.mean("y", "cross-fit")
-
-
-@pytest.mark.parametrize("case", [STRATA, TILT], ids=["strata", "tilt"])
-def test_a_pool_of_more_images_is_weighed_from_where_the_fit_ended(
-    tmp_path: Path, case: Any
-) -> None:
-    frame = make_frame(4000)
-    write_parts(tmp_path / "two", frame)
-    write_parts(tmp_path / "one", frame.iloc[:3800])
-    weights = unskew.debias(Pool.from_parquet(tmp_path / "one"), *case, subsample=900)
-    grown = weights.refit(Pool.from_parquet(tmp_path / "two"))
-    fresh = unskew.debias(Pool.from_parquet(tmp_path / "two"), *case, subsample=900)
-    assert grown.images == 4000
-    np.testing.assert_allclose(grown.weigh(frame), fresh.weigh(frame), rtol=1e-8)
-    # What all images told before is nearer than a subsample.
-    assert grown.passes <= min(fresh.passes, 6)

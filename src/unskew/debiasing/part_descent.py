@@ -57,7 +57,7 @@ def weigh_by_descent(run: PartRun) -> PartWeights:
     weigher = replace(weigher, log_scale_c=_log_scales(totals, counted))
     scale_c = np.exp(totals.top_c + weigher.log_scale_c)
     assert problem.last is not None
-    found = {
+    facts = {
         "method": "newton",
         "gradient_norm": float(np.abs(problem.last.gradient[:, :, 0]).max() / present_ck.sum()),
         "n_steps": problem.n_passes - 1,
@@ -68,7 +68,7 @@ def weigh_by_descent(run: PartRun) -> PartWeights:
     return run.finished(
         reader=problem.reader,
         weigher=weigher,
-        solution=_solution(survey.names, problem, weigher, totals, **found),
+        solution=_solution(survey.names, problem, weigher, totals, **facts),
         overlap=few.overlap,
         squares=scale_c**2 @ totals.square_ck[:, :k],
         largest=float((scale_c * totals.largest_c).max()),
@@ -137,15 +137,15 @@ def _solution(
     problem: StreamedProblem,
     weigher: LogLinearWeigher,
     totals: Totals,
-    **found: Any,
+    **facts: Any,
 ) -> Solution:
     """Return the normalizers as in memory: seen from the pool, without the target's sample."""
     size_k, k = problem.present_ck.sum(axis=0), len(names)
     share_k = size_k / size_k.sum()
     if weigher.lookup is not None:
-        return make_solution(names, share_k[:k], np.log(share_k[:k]), np.zeros(k), **found)
+        return make_solution(names, share_k[:k], np.log(share_k[:k]), np.zeros(k), **facts)
     u_k = weigher.u_ck[0] + totals.log_all - math.log(size_k.sum())
-    return make_solution(names, share_k[:k], u_k[:k], (np.log(share_k) - u_k)[:k], **found)
+    return make_solution(names, share_k[:k], u_k[:k], (np.log(share_k) - u_k)[:k], **facts)
 
 
 def _widen_boxes(run: PartRun, reader: BlockReader, fitted: FittedBias) -> FittedBias:

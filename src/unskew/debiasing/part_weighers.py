@@ -7,7 +7,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -135,7 +135,14 @@ class BlockReader:
 
 
 class Weigher(ABC):
-    """Weighs the images of a block: (n,) π, whose sum over all blocks is 1."""
+    """Weighs the images of a block: (n,) π, whose sum over all blocks is 1.
+
+    Attributes
+    ----------
+    repeats : whether few values occur, so that files hold each of them once.
+    """
+
+    repeats: ClassVar[bool] = False
 
     @abstractmethod
     def weigh(self, block: FileBlock, rows: RowsOfBlock) -> Floats:
@@ -191,6 +198,7 @@ class StrataWeigher(Weigher):
     weight_c : (C,) π of an image of each stratum with d = 1.
     """
 
+    repeats: ClassVar[bool] = True
     lookup: StrataLookup
     weight_c: Floats = field(repr=False)
 
