@@ -61,6 +61,11 @@ PRODUCT = (
     None,
 )
 BOX = bias.Product(bias.Box(["z_1", "label"]), bias.Tilt(["z_0"], reference="a")), None
+MASSES = Target.margins({"label": {"x": 0.7, "y": 0.3}})
+BY_LABEL = (
+    bias.Product(bias.Strata("label"), bias.Tilt(["z"], reference="a"), bias.Box(["z_1"])),
+    MASSES,
+)
 
 
 def in_memory(frame: pd.DataFrame, **roles: str) -> Pool:

@@ -14,6 +14,7 @@ from sklearn.naive_bayes import GaussianNB
 import unskew
 from parted_pools import (
     BOX,
+    BY_LABEL,
     KNOWN,
     PRODUCT,
     STRATA,
@@ -36,16 +37,17 @@ def weights_over_parts(folder: Path, case: Any, **options: Any) -> pd.DataFrame:
 
 @pytest.mark.parametrize(
     "case",
-    [STRATA, KNOWN, TILT, PRODUCT, BOX],
-    ids=["strata", "known", "tilt", "product", "box"],
+    [STRATA, KNOWN, TILT, PRODUCT, BOX, BY_LABEL],
+    ids=["strata", "known", "tilt", "product", "box", "by label"],
 )
 def test_they_equal_those_in_memory(tmp_path: Path, case: Any) -> None:
     frame = write_parts(tmp_path / "pool")
     table = weights_over_parts(tmp_path, case, subsample=900, block_rows=700)
     weights = unskew.debias(in_memory(frame), *case)
     assert table["id"].tolist() == frame["id"].tolist()
-    # The ridge of 1e-6 of a tilt is on features as the subsample scales them.
-    rtol = 1e-9 if case in (TILT, PRODUCT, BOX) else 1e-10
+    # The ridge of 1e-6 of a tilt is on features as the subsample scales them; it matters more
+    # where strata share the images.
+    rtol = 1e-8 if case is BY_LABEL else 1e-10 if case in (STRATA, KNOWN) else 1e-9
     np.testing.assert_allclose(table["weight"], weights.weight, rtol=rtol)
 
 
@@ -97,14 +99,14 @@ def test_shares_of_classes_are_estimated_on_the_subsample(tmp_path: Path) -> Non
     assert share["x"] == pytest.approx(expected.weight[frame["label"] == "x"].sum(), abs=0.05)
 
 
-@pytest.mark.parametrize("case", [STRATA, TILT], ids=["strata", "tilt"])
+@pytest.mark.parametrize("case", [STRATA, TILT, BY_LABEL], ids=["strata", "tilt", "by label"])
 def test_with_design_weights_too(tmp_path: Path, case: Any) -> None:
     frame = make_frame()
     frame.loc[::7, "drawn"] = 0.0
     write_parts(tmp_path / "pool", frame)
     table = weights_over_parts(tmp_path, case, subsample=900, design_weight="drawn")
     weights = unskew.debias(in_memory(frame, design_weight="drawn"), *case)
-    np.testing.assert_allclose(table["weight"], weights.weight, rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(table["weight"], weights.weight, rtol=1e-8, atol=1e-15)
 
 
 def test_with_a_sample_of_the_target(tmp_path: Path) -> None:
@@ -115,6 +117,17 @@ def test_with_a_sample_of_the_target(tmp_path: Path) -> None:
     table = weights_over_parts(tmp_path, case, subsample=900, check_sample=False)
     weights = unskew.debias(in_memory(frame), *case, check_sample=False)
     np.testing.assert_allclose(table["weight"], weights.weight, rtol=1e-9)
+
+
+def test_a_part_a_thousand_times_larger_and_one_without_rows_change_nothing(tmp_path: Path) -> None:
+    frame = make_frame(2002)
+    (tmp_path / "pool").mkdir()
+    for at, rows in enumerate((slice(0, 2), slice(2, 2002), slice(0, 0))):
+        frame.iloc[rows].to_parquet(tmp_path / "pool" / f"part-{at}.parquet", index=False)
+    table = weights_over_parts(tmp_path, STRATA, subsample=900, block_rows=300)
+    weights = unskew.debias(in_memory(frame), *STRATA)
+    np.testing.assert_allclose(table["weight"], weights.weight, rtol=1e-10)
+    assert len(read_parts(tmp_path / "weights")) == 2002
 
 
 def test_engines_blocks_and_workers_make_no_difference(tmp_path: Path) -> None:
@@ -131,7 +144,6 @@ def test_engines_blocks_and_workers_make_no_difference(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("model", "target"),
     [
-        (bias.Product(bias.Strata("label"), bias.Tilt(["z_0"], reference="a")), STRATA[1]),
         (bias.Known(np.ones((1500, 3))), None),
         (bias.Tilt(["z_0"]), Target.source("a", holdout=0.5)),
         (bias.Strata("label"), Target.source("a")),

@@ -29,6 +29,17 @@ def test_the_roles_are_those_of_from_parquet(tmp_path: Path) -> None:
     assert {"group", "design_weight"} <= set(pool.frame.columns)
 
 
+def test_memory_bounds_the_rows_of_blocks(tmp_path: Path) -> None:
+    write_pool(tmp_path, 20_000)
+    rows = []
+    for memory in ("", "memory = 0.0005\n", "memory = 4\n"):
+        path = save(tmp_path, "run.toml", engine="[engine]\nsubsample = 400\n" + memory)
+        pool = read_inputs(read_config(path), beyond="parts").pool
+        assert isinstance(pool, PartPool)
+        rows.append(max(map(len, pool.blocks)))
+    assert rows[0] == rows[2] > rows[1] >= 3000
+
+
 def test_beyond_the_subsample_a_command_has_the_parts_a_sample_or_a_refusal(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -51,7 +62,6 @@ def test_beyond_the_subsample_a_command_has_the_parts_a_sample_or_a_refusal(
     [
         (STRATA, PARTS + 'split = "in_a"\n', "sources.split"),
         (STRATA, PARTS + 'split = { file = "all.parquet" }\n', "sources.split"),
-        (STRATA + '[represent]\nfeatures = ["size"]\n', PARTS, "represent.features"),
         (STRATA + '[solve]\nmethod = "sgd"\n', PARTS, "solve.method"),
         (
             STRATA.replace("[target]", "[targets.one]") + '[targets.two]\nuniform = "label"\n',

@@ -198,7 +198,7 @@ def descend_from(problem: SummedProblem, theta_kd: Floats, u_ck: Floats) -> LogL
     count_ck = problem.present_ck
     value, gradient, hessian = _evaluate(problem, u_ck, theta_kd, True)
     for _ in range(_MAX_STEPS):
-        step_u, step_theta, decrement = _newton_direction(problem, count_ck, gradient, hessian)
+        step_u, step_theta, decrement = newton_direction(problem, count_ck, gradient, hessian)
         if decrement <= _DECREMENT:
             # The last step lowers the value by half the decrement, to rounding.
             u_ck, theta_kd, value = u_ck + step_u, theta_kd + step_theta, value - decrement / 2
@@ -247,6 +247,26 @@ def coefficient_variances(problem: LogLinearProblem, fit: LogLinearFit) -> Float
     return variance_kd
 
 
+def solve_information(
+    problem: SummedProblem, sums: LogLinearSums, gradient: tuple[Floats, Floats]
+) -> tuple[Floats, Floats, float]:
+    """Solve I a = g for a = ((C, K) of u, (K, D) of θ), I the information at ``sums``; also gᵀa."""
+    assert sums.hessian is not None
+    step_u, step_theta, squared = newton_direction(
+        problem, problem.present_ck, gradient, _blocks(sums.hessian)
+    )
+    return -step_u, -step_theta, squared
+
+
+def _blocks(hessian: Floats) -> tuple[Floats, Floats, Floats]:
+    """(H_ckk, B_ckkd, T_kdkd) of second derivatives."""
+    return (
+        hessian[:, :, 0, :, 0],
+        hessian[:, :, 0, :, 1:],
+        hessian[:, :, 1:, :, 1:].sum(axis=0),
+    )
+
+
 def _evaluate(
     problem: SummedProblem, u_ck: Floats, theta_kd: Floats, hessian: bool
 ) -> tuple[float, tuple[Floats, Floats], tuple[Floats, Floats, Floats]]:
@@ -259,18 +279,10 @@ def _evaluate(
     )
     if sums.hessian is None:
         return value, gradient, (np.empty(0), np.empty(0), np.empty(0))
-    return (
-        value,
-        gradient,
-        (
-            sums.hessian[:, :, 0, :, 0],
-            sums.hessian[:, :, 0, :, 1:],
-            sums.hessian[:, :, 1:, :, 1:].sum(axis=0),
-        ),
-    )
+    return value, gradient, _blocks(sums.hessian)
 
 
-def _newton_direction(
+def newton_direction(
     problem: SummedProblem,
     count_ck: Floats,
     gradient: tuple[Floats, Floats],

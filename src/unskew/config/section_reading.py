@@ -92,7 +92,7 @@ def _unsuited(path: KeyPath, section: type[Section], settings: Mapping[str, Any]
             if isinstance(settings.get(key), dict) and "regex" in settings[key]
         ]
     if kind == PARTS and settings.get("images") is True:
-        why = "images behind parts are not opened; bring what was computed from them as columns"
+        why = "images behind parts are opened only where [represent] features are computed"
         problems.append(wrong_value((*path, "images"), "false", True, why))
     if kind != "folders":
         why = "false is for folders, whose subfolders are otherwise classes or splits"

@@ -102,7 +102,7 @@ class SourcesSection(Section):
     parquet: Text | dict[Text, Text] | None = setting(
         "a folder, glob, file or address, or a table of name = one of these",
         "Parquet parts, read block by block where they are [more than fits into memory](scale.md). "
-        "No image is opened: what the model reads is a column.",
+        "Images are opened only to compute [represent] features.",
         min_length=1,
     )
     source: Text | None = setting(
@@ -138,7 +138,9 @@ class SourcesSection(Section):
         _COLUMN, "The manifest's column of paths. Without it `path`, `file_name` or `filename`."
     )
     image: Text | None = setting(
-        _COLUMN, "The column of images of a Hugging Face dataset; without it, the only one."
+        _COLUMN,
+        "The column of images of a Hugging Face dataset; without it, the only one. Of parts: of "
+        "paths or encoded images; without it `path` or `image`.",
     )
     images: bool = setting(
         "true or false", "`false`: the table alone is enough, no image is opened.", True
@@ -399,6 +401,13 @@ class EngineSection(Section):
     )
     block_rows: int | None = setting(
         "a whole number above 0", "Rows of a block, about. Default `1048576`.", gt=0
+    )
+    memory: float | None = setting(
+        "a number above 0",
+        "Gigabytes that the blocks of all workers together may take, about: their rows follow from "
+        "it, as far as `block_rows` allows.",
+        gt=0,
+        allow_inf_nan=False,
     )
     retries: int | None = setting(
         "a whole number, 0 or more",

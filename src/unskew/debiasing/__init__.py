@@ -7,6 +7,8 @@
 - ``outcome_model``: an outcome model for doubly robust means, cross-fitted on the images of the
   pool.
 - ``part_debias``: `debias` over parts: learn on a subsample, stream to apply.
+- ``part_descent``: the fit to all rows of a pool over parts, by Newton's method from that of the
+  subsample.
 - ``part_run``: one call of `debias` over parts: its inputs, the subsample, and what comes of it.
 - ``part_strata``: strata over parts: one pass that counts, one that writes; nothing is sampled.
 - ``part_sums``: sums over the rows of all parts: one pass each, on any engine.

@@ -35,7 +35,7 @@ class PartFit:
     n_sampled : images of the subsample; 0: none was needed.
     sampled : makes the weights of the subsample.
     draw : draws its images with these columns; None: with all.
-    again : weighs another pool by the same settings.
+    again : weighs another pool by the same settings, beginning from a fit.
     describe : describes the model without a subsample; None: that one's description.
     problem : the streamed fit; None where there was none.
     strata : the target's strata over the counted cells; None without.
@@ -57,7 +57,7 @@ class PartFit:
     n_sampled: int
     sampled: Callable[[], Weights]
     draw: Callable[[Sequence[str] | None], Pool]
-    again: Callable[[Pool], Weights]
+    again: Callable[[Pool, PartFit], Weights]
     describe: Callable[[], Description] | None = None
     problem: StreamedProblem | None = None
     strata: TargetStrata | None = None
@@ -78,7 +78,8 @@ class PartRun:
     columns: tuple[str, ...]
     by: tuple[str, ...]
     bins: Mapping[str, Sequence[float]]
-    fresh: Callable[[Pool], Weights] = field(repr=False)
+    again: Callable[[Pool, PartFit], Weights] = field(repr=False)
+    start: PartFit | None = field(repr=False, default=None)
 
     @property
     def survey(self) -> Survey:
@@ -108,7 +109,7 @@ class PartRun:
                 pool=self.pool,
                 engine=self.engine,
                 draw=self.draw,
-                again=self.fresh,
+                again=self.again,
                 **parts,
             )
         )

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unskew.debiasing.fitted_weights import strata_message
 from unskew.debiasing.part_run import PartRun, make_solution
-from unskew.debiasing.part_weighers import StrataWeigher
+from unskew.debiasing.part_weighers import StrataLookup, StrataWeigher
 from unskew.errors import DataError, first_few
-from unskew.records import Floats, Overlap
+from unskew.records import Bools, Floats, Ints, Overlap, Target
 from unskew.solve.normalizers import overlap_of_cells
 from unskew.solve.overlap import warn_if_weak
 from unskew.target.facts import column_levels
 from unskew.target.resolution import stratify_pool
+from unskew.weigh.count_covariance import counted_error_of_cells
 from unskew.weigh.tail_verdict import judge_lone_stratum
 
 if TYPE_CHECKING:
@@ -23,31 +24,67 @@ if TYPE_CHECKING:
     from unskew.target.strata import TargetStrata
 
 
-def weigh_strata(run: PartRun, model: Any) -> PartWeights:
-    """Weigh by counts: one pass that counts, and none until the weights are written."""
-    from unskew.bias.strata import (
-        FittedStrata,
-        describe_strata,
-        flag_disagreement,
-        flag_identifying,
-        restrict_target,
-        strata_of_one_source,
-    )
+@dataclass(frozen=True, eq=False)
+class CountedStrata:
+    """The target's strata over the counted cells of all images.
+
+    over : the target over the attributes of the model.
+    strata : the strata; their codes are those of the cells.
+    source_j, image_j, unit_j : source, images and design weights of every cell.
+    kept_j : whether its images have weight.
+    lookup : finds the stratum of an image.
+    """
+
+    over: Target
+    strata: TargetStrata
+    source_j: Ints
+    image_j: Floats
+    unit_j: Floats
+    kept_j: Bools
+    lookup: StrataLookup
+
+    def sums(self, value_j: Floats) -> Floats:
+        """(C, K) the sums of a value over the cells that are kept."""
+        n_sources = int(self.source_j.max()) + 1
+        sum_ck = np.zeros((len(self.strata.strata), n_sources))
+        kept = self.kept_j
+        np.add.at(sum_ck, (self.strata.code[kept], self.source_j[kept]), value_j[kept])
+        return sum_ck
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """Images of weight 0, by reason."""
+        outside_j = self.strata.code < 0
+        counts = {
+            f"their {' × '.join(self.strata.by)} has no mass in the target": ~self.kept_j
+            & ~outside_j,
+            "outside the target": outside_j,
+        }
+        lost = {reason: int(self.image_j[at].sum()) for reason, at in counts.items()}
+        return {reason: count for reason, count in lost.items() if count}
+
+
+def count_strata(run: PartRun, model: Any) -> CountedStrata:
+    """Place all images in the target's strata, by one pass that counts."""
+    from unskew.bias.strata import flag_disagreement, restrict_target
 
     target = run.target
     assert target is not None
     over = restrict_target(model, target)
     survey, names = run.survey, run.survey.names
-    cells = survey.cells
-    scale_k, source_j = survey.design_scale, survey.source
-    scale_j = np.ones(len(cells)) if scale_k is None else scale_k[source_j]
+    cells, source_j = survey.cells, survey.source
+    scale_j = _design_scale(run)
     unit_j = cells["design"].to_numpy() * scale_j
     image_j = cells["count"].to_numpy()
     frame = cells[["source", *over.by]]
     strata = stratify_pool(over, frame, unit_j, image_j)
     flag_disagreement(strata)
+    if strata.counted is not None:
+        error = counted_error_of_cells(
+            strata.counted, cells["weighed"].to_numpy(), cells["square"].to_numpy() * scale_j**2
+        )
+        strata = replace(strata, errors=(*strata.errors, error), counted=None)
     kept_j = (strata.code >= 0) & (strata.mass[strata.code] > 0)
-    left_out = _left_out(strata, image_j, kept_j)
     lost = sorted(set(names) - set(cells["source"][kept_j]))
     if lost:
         raise DataError(
@@ -55,43 +92,62 @@ def weigh_strata(run: PartRun, model: Any) -> PartWeights:
             "them out. Drop the source.",
             sources=lost,
         )
+    levels = [column_levels(frame[name], name, over.bins.get(name)) for name in over.by]
+    texts = zip(*([read[at] for at in code_j] for read, code_j in levels), strict=True)
+    code_of = dict(zip(texts, np.where(kept_j, strata.code, -1).tolist(), strict=True))
+    lookup = StrataLookup(over.by, dict(over.bins), code_of)
+    return CountedStrata(over, strata, source_j, image_j, unit_j, kept_j, lookup)
+
+
+def _design_scale(run: PartRun) -> Floats:
+    scale_k = run.survey.design_scale
+    return np.ones(len(run.survey.cells)) if scale_k is None else scale_k[run.survey.source]
+
+
+def weigh_strata(run: PartRun, model: Any) -> PartWeights:
+    """Weigh by counts: one pass that counts, and none until the weights are written."""
+    from unskew.bias.strata import (
+        FittedStrata,
+        describe_strata,
+        flag_identifying,
+        strata_of_one_source,
+    )
+
+    counted = count_strata(run, model)
+    strata, source_j, cells = counted.strata, counted.source_j, run.survey.cells
+    names = run.survey.names
+    scale_j = _design_scale(run)
     weight_c = np.where(strata.mass > 0, strata.mass / strata.size, 0.0)
     weight_j = np.append(weight_c, 0.0)[strata.code]
     largest_j = weight_j * cells["largest"].to_numpy() * scale_j
     square_j = cells["square"].to_numpy() * (weight_j * scale_j) ** 2
-    bins = over.bins
-    levels = [column_levels(frame[name], name, bins.get(name)) for name in over.by]
-    texts = zip(*([read[at] for at in code_j] for read, code_j in levels), strict=True)
-    code_of = dict(zip(texts, strata.code.tolist(), strict=True))
-    weigher = StrataWeigher(over.by, dict(bins), code_of, weight_c)
-    shape = len(strata.strata), len(names)
-    count_ck = np.zeros(shape)
-    np.add.at(count_ck, (strata.code[kept_j], source_j[kept_j]), image_j[kept_j])
+    count_ck = counted.sums(counted.image_j)
     overlap = _judge_counts(strata, count_ck, weight_c, names)
     warn_if_weak(overlap)
     share_k = count_ck.sum(axis=0) / count_ck.sum()
     fitted = FittedStrata(
         strata,
-        bins,
+        counted.over.bins,
         _log_factors(strata, count_ck),
         strata_of_one_source(strata, count_ck.astype(np.int64), names) if len(names) > 1 else {},
         flag_identifying(strata, count_ck.astype(np.int64)) if len(names) > 1 else (),
     )
+    mass_j = weight_j * counted.unit_j
     return run.finished(
-        reader=replace(run.block_reader(cached=False), columns=over.by),
-        weigher=weigher,
+        reader=replace(run.block_reader(cached=False), columns=counted.over.by),
+        weigher=StrataWeigher(counted.lookup, weight_c),
         solution=make_solution(names, share_k, np.log(share_k), np.zeros(len(names))),
         overlap=overlap,
         squares=np.bincount(source_j, weights=square_j, minlength=len(names)),
         largest=float(largest_j.max()),
-        source_share=np.bincount(source_j, weights=weight_j * unit_j, minlength=len(names)),
-        left_out=left_out,
+        source_share=np.bincount(source_j, weights=mass_j, minlength=len(names)),
+        left_out=counted.left_out,
         passes=1,
         n_sampled=0,
         sampled=run.weigh_sample,
         describe=lambda: describe_strata(fitted, alone=True),
         strata=strata,
-        by_stratum=_by_stratum(strata, image_j, weight_j * unit_j, square_j, largest_j),
+        by_stratum=_by_stratum(strata, counted.image_j, mass_j, square_j, largest_j),
     )
 
 
@@ -110,15 +166,6 @@ def _by_stratum(
     np.maximum.at(largest_c, code, largest_j[inside])
     rows = zip(image_c.astype(np.int64).tolist(), ess_c.tolist(), largest_c.tolist(), strict=True)
     return dict(zip(strata.names, rows, strict=True))
-
-
-def _left_out(strata: TargetStrata, image_j: Floats, kept_j: Any) -> dict[str, int]:
-    outside_j = strata.code < 0
-    counts = {
-        f"their {' × '.join(strata.by)} has no mass in the target": image_j[~kept_j & ~outside_j],
-        "outside the target": image_j[outside_j],
-    }
-    return {reason: int(each.sum()) for reason, each in counts.items() if each.sum()}
 
 
 def _log_factors(strata: TargetStrata, count_ck: Floats) -> Floats:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -44,7 +43,9 @@ class PassState:
     hessian: bool = True
     column: str = ""
     centre: float = 0.0
-    slope_kw: Floats | None = field(repr=False, default=None)
+    mean_c: Floats | None = field(repr=False, default=None)
+    slope_ck: Floats | None = field(repr=False, default=None)
+    slope_kd: Floats | None = field(repr=False, default=None)
 
 
 def sum_block(block: FileBlock, state: PassState) -> LogLinearSums:
@@ -64,8 +65,8 @@ def _sum_rows(
         phi_nd,
         offset_nk,
         rows.source,
-        np.zeros(rows.source.size, dtype=np.int64),
-        weigher.u_k[None, :],
+        rows.stratum,
+        weigher.u_ck,
         weigher.theta_kd,
         hessian=hessian,
         design_r=rows.design,
@@ -79,7 +80,7 @@ class StreamedProblem:
     engine, blocks, reader : where the rows are, and who sums over them.
     weigher : names, factors and features; its θ and u are replaced in every pass.
     sample : the rows of the target's sample, which are in memory; None without.
-    present_ck : (1, K) images of each source, counted by their design weights.
+    present_ck : (C, K) images of each stratum and source, counted by their design weights.
     reference, ridge : as of the fit in memory.
     last : the sums with second derivatives of the last pass that had them.
     n_passes : passes so far.
@@ -95,7 +96,10 @@ class StreamedProblem:
     ridge: float
     last: LogLinearSums | None = None
     n_passes: int = 0
-    n_cells: int = 1
+
+    @property
+    def n_cells(self) -> int:
+        return len(self.present_ck)
 
     @property
     def n_sources(self) -> int:
@@ -110,7 +114,7 @@ class StreamedProblem:
 
     def sums(self, u_ck: Floats, theta_kd: Floats, *, hessian: bool) -> LogLinearSums:
         """Make one pass over all parts."""
-        weigher = replace(self.weigher, u_k=u_ck[0], theta_kd=theta_kd)
+        weigher = replace(self.weigher, u_ck=u_ck, theta_kd=theta_kd)
         state = PassState(self.reader, weigher, hessian=hessian)
         parts = self.engine.each_block(sum_block, self.blocks, state)
         total: LogLinearSums | None = None
@@ -124,13 +128,6 @@ class StreamedProblem:
         if hessian:
             self.last = total
         return total
-
-    @cached_property
-    def free(self) -> Any:
-        """(K W,) the parameters that are free: all u, and θ but the reference's."""
-        free_kw = np.ones((self.n_sources, 1 + self.weigher.theta_kd.shape[1]), dtype=np.bool_)
-        free_kw[self.reference, 1:] = False
-        return np.flatnonzero(free_kw.ravel())
 
 
 def _add_sums(one: LogLinearSums | None, other: LogLinearSums) -> LogLinearSums:
@@ -146,27 +143,26 @@ _NOTHING = -1e300
 
 
 class Totals(NamedTuple):
-    """Sums of v_i = d_i/Σ_{k kept} e^{u_k} ω_ik over rows, all relative to e^top.
+    """Sums of v_i = d_i/Σ_{k kept} e^{u_ck} ω_ik over rows, those of stratum c relative to e^top_c.
 
-    top : the largest log v.
-    by_source : (K,) Σ_i v_i over the images of each source.
-    squares : (K,) Σ_i v_i² over them.
-    largest : the largest v.
-    n_weighed : rows with v > 0.
-    top_all, total_all : the same with every source of the fit in the sum, also the sample's.
+    top_c : (C,) the largest log v of each stratum.
+    mass_ck : (C, K) Σ_i v_i over the images of each stratum and source.
+    square_ck : (C, K) Σ_i v_i² over them.
+    largest_c : (C,) the largest v.
+    top_all, total_all : Σ_i v_i with every source of the fit in the sum, also the sample's.
     """
 
-    top: float
-    by_source: Floats
-    squares: Floats
-    largest: float
-    n_weighed: int
+    top_c: Floats
+    mass_ck: Floats
+    square_ck: Floats
+    largest_c: Floats
     top_all: float
     total_all: float
 
     @property
-    def log_total(self) -> float:
-        return self.top + math.log(float(self.by_source.sum()))
+    def log_total_c(self) -> Floats:
+        with np.errstate(divide="ignore"):
+            return np.asarray(self.top_c + np.log(self.mass_ck.sum(axis=1)))
 
     @property
     def log_all(self) -> float:
@@ -179,18 +175,24 @@ def total_block(block: FileBlock, state: PassState) -> Totals:
 
 
 def _total_rows(weigher: LogLinearWeigher, rows: RowsOfBlock) -> Totals:
-    logit_nk, _ = weigher.logits(rows.frame)
+    logit_nk, _ = weigher.logits(rows.frame, rows.stratum)
     log_design_n = 0.0 if rows.design is None else np.log(rows.design)
     log_n = log_design_n - log_sums(logit_nk[:, : weigher.n_kept])
-    log_all_n = log_design_n - log_sums(logit_nk)
-    top, top_all = (float(each.max(initial=_NOTHING)) for each in (log_n, log_all_n))
-    part_n = np.exp(log_n - top)
+    log_all_n = log_n
+    if weigher.n_kept < len(weigher.names):
+        log_all_n = log_design_n - log_sums(logit_nk)
+    shape = weigher.u_ck.shape
+    top_c, largest_c = np.full(shape[0], _NOTHING), np.zeros(shape[0])
+    np.maximum.at(top_c, rows.stratum, log_n)
+    part_n = np.exp(log_n - top_c[rows.stratum])
+    np.maximum.at(largest_c, rows.stratum, part_n)
+    code_n, size = rows.stratum * shape[1] + rows.source, shape[0] * shape[1]
+    top_all = float(log_all_n.max(initial=_NOTHING))
     return Totals(
-        top,
-        add_design(rows.source, part_n, len(weigher.names)),
-        add_design(rows.source, part_n**2, len(weigher.names)),
-        float(part_n.max(initial=0.0)),
-        rows.source.size,
+        top_c,
+        add_design(code_n, part_n, size).reshape(shape),
+        add_design(code_n, part_n**2, size).reshape(shape),
+        largest_c,
         top_all,
         float(np.exp(log_all_n - top_all).sum()),
     )
@@ -206,23 +208,21 @@ def total_parts(problem: StreamedProblem, weigher: LogLinearWeigher) -> Totals:
     problem.n_passes += 1
     if problem.sample is None:
         return total
-    own = _total_rows(weigher, problem.sample)
-    joined = _add_totals(total, own)
+    joined = _add_totals(total, _total_rows(weigher, problem.sample))
     return total._replace(top_all=joined.top_all, total_all=joined.total_all)
 
 
 def _add_totals(one: Totals, other: Totals) -> Totals:
-    top, top_all = max(one.top, other.top), max(one.top_all, other.top_all)
-    scale = [math.exp(part.top - top) for part in (one, other)]
-    scale_all = [math.exp(part.top_all - top_all) for part in (one, other)]
+    top_c, top_all = np.maximum(one.top_c, other.top_c), max(one.top_all, other.top_all)
+    scale_c, own_c = (np.exp(part.top_c - top_c) for part in (one, other))
+    scale_all, own_all = (math.exp(part.top_all - top_all) for part in (one, other))
     return Totals(
-        top,
-        scale[0] * one.by_source + scale[1] * other.by_source,
-        scale[0] ** 2 * one.squares + scale[1] ** 2 * other.squares,
-        max(scale[0] * one.largest, scale[1] * other.largest),
-        one.n_weighed + other.n_weighed,
+        top_c,
+        scale_c[:, None] * one.mass_ck + own_c[:, None] * other.mass_ck,
+        scale_c[:, None] ** 2 * one.square_ck + own_c[:, None] ** 2 * other.square_ck,
+        np.maximum(scale_c * one.largest_c, own_c * other.largest_c),
         top_all,
-        scale_all[0] * one.total_all + scale_all[1] * other.total_all,
+        scale_all * one.total_all + own_all * other.total_all,
     )
 
 
@@ -274,23 +274,32 @@ def _read_values(block: FileBlock, state: PassState) -> tuple[RowsOfBlock, Float
 
 
 def pull_block(block: FileBlock, state: PassState) -> tuple[Floats, Floats, Floats]:
-    """Sum what moves a mean: Σ π (1, h), and Σ π q̃_k x, Σ π h q̃_k x with x = (1, φ).
+    """Sum what moves a mean: Σ π (1, h), and Σ π q̃_k x, Σ π h q̃_k x with x = (1, φ), by stratum.
 
     h is taken less ``centre``; q̃ are the memberships among the sources that are kept.
     """
     rows, value_n = _read_values(block, state)
     weigher: LogLinearWeigher = state.weigher
     value_n = value_n - state.centre
-    logit_nk, phi_nd = weigher.logits(rows.frame)
-    log_v_n = -log_sums(logit_nk[:, : weigher.n_kept])
-    weight_n = np.exp(log_v_n - weigher.log_total)
+    logit_nk, phi_nd = weigher.logits(rows.frame, rows.stratum)
+    logit_nk = logit_nk[:, : weigher.n_kept]
+    log_v_n = -log_sums(logit_nk)
+    weight_n = np.exp(log_v_n + weigher.log_scale_c[rows.stratum])
     if rows.design is not None:
         weight_n *= rows.design
-    q_nk = np.exp(logit_nk[:, : weigher.n_kept] + log_v_n[:, None])
+    q_nk = np.exp(logit_nk + log_v_n[:, None])
     wide_nw = np.column_stack([np.ones(value_n.size), phi_nd])
-    plain_kw = (q_nk * weight_n[:, None]).T @ wide_nw
-    pulled_kw = (q_nk * (weight_n * value_n)[:, None]).T @ wide_nw
-    return np.array([weight_n.sum(), weight_n @ value_n]), plain_kw, pulled_kw
+    n_cells = len(weigher.u_ck)
+    first_n = weight_n * value_n
+    total_c2 = np.column_stack(
+        [add_design(rows.stratum, each, n_cells) for each in (weight_n, first_n)]
+    )
+    plain_ckw, pulled_ckw = np.zeros((2, n_cells, weigher.n_kept, wide_nw.shape[1]))
+    for cell in np.unique(rows.stratum):
+        at = slice(None) if n_cells == 1 else np.flatnonzero(rows.stratum == cell)
+        plain_ckw[cell] = (q_nk[at] * weight_n[at, None]).T @ wide_nw[at]
+        pulled_ckw[cell] = (q_nk[at] * first_n[at, None]).T @ wide_nw[at]
+    return total_c2, plain_ckw, pulled_ckw
 
 
 class RangeState(NamedTuple):
@@ -307,14 +316,14 @@ def range_block(block: FileBlock, state: RangeState) -> FittedBox:
 
 
 def excluded_block(block: FileBlock, state: PassState) -> tuple[int, Floats]:
-    """(images that a factor leaves out, (K,) their design weights by source)."""
-    rows = replace(state.reader, excluding=()).read(block)
+    """(images that a factor leaves out, (C, K) their design weights); ``state.weigher`` is C."""
+    rows = replace(state.reader, excluding=()).read(block).counted()
     out_n = state.reader.excluded(rows)
-    if rows.design is not None:
-        out_n &= rows.design > 0
     design_n = np.ones(out_n.size) if rows.design is None else rows.design
-    mass_k = add_design(rows.source, out_n * design_n, len(state.reader.names))
-    return int(np.count_nonzero(out_n)), mass_k
+    n_cells, n_sources = state.weigher, len(state.reader.names)
+    code_n = rows.stratum * n_sources + rows.source
+    mass_p = add_design(code_n, out_n * design_n, n_cells * n_sources)
+    return int(np.count_nonzero(out_n)), mass_p.reshape(n_cells, n_sources)
 
 
 class Influence(NamedTuple):
@@ -325,25 +334,34 @@ class Influence(NamedTuple):
 
 
 def influence_block(block: FileBlock, state: PassState) -> Influence:
-    """Sum the influence of a block's images on a mean: ψ_i = π_i (h_i − μ̂) − d_i aᵀ(q_i − 1_i)x."""
+    """Sum the influence of a block's images on a mean: ψ_i = π_i (h_i − m_c) − d_i aᵀ(q_i − 1_i)x.
+
+    m_c is the mean of the image's stratum, μ̂ without strata.
+    """
     return _influence_rows(state, *_read_values(block, state))
 
 
 def _influence_rows(state: PassState, rows: RowsOfBlock, value_n: Floats | None) -> Influence:
     """Sum over rows; without values they are of the target's sample, and have no weight."""
     weigher: LogLinearWeigher = state.weigher
-    assert state.slope_kw is not None
-    logit_nk, phi_nd = weigher.logits(rows.frame)
+    assert state.slope_ck is not None
+    assert state.slope_kd is not None
+    assert state.mean_c is not None
+    logit_nk, phi_nd = weigher.logits(rows.frame, rows.stratum)
     n, n_sources = logit_nk.shape
     design_n = np.ones(n) if rows.design is None else rows.design
-    q_nk = np.exp(logit_nk - log_sums(logit_nk)[:, None])
+    log_all_n = log_sums(logit_nk)
+    q_nk = np.exp(logit_nk - log_all_n[:, None])
     q_nk[np.arange(n), rows.source] -= 1.0
-    along_nk = np.column_stack([np.ones(n), phi_nd]) @ state.slope_kw.T
+    along_nk = phi_nd @ state.slope_kd.T
+    along_nk += state.slope_ck[rows.stratum]
     influence_n = -design_n * (q_nk * along_nk).sum(axis=1)
     own = 0.0
     if value_n is not None:
-        weight_n = np.exp(weigher.log_weights(rows) - weigher.log_total)
-        pull_n = weight_n * (value_n - state.centre)
+        if weigher.n_kept < n_sources:
+            log_all_n = log_sums(logit_nk[:, : weigher.n_kept])
+        weight_n = design_n * np.exp(weigher.log_scale_c[rows.stratum] - log_all_n)
+        pull_n = weight_n * (value_n - state.centre - state.mean_c[rows.stratum])
         influence_n += pull_n
         own = float((pull_n**2 / design_n).sum())
     sums = [design_n**2, influence_n, design_n * influence_n, influence_n**2]
@@ -365,7 +383,7 @@ def strata_block(block: FileBlock, state: PassState) -> Floats:
     weigher: StrataWeigher = state.weigher
     value_n = read_column_values(rows.frame, state.column, block) - state.centre
     weight_n = weigher.weigh(block, rows)
-    stratum_n = weigher.strata(rows.frame)
+    stratum_n = weigher.lookup.find(rows.frame)
     at = np.flatnonzero(weight_n > 0)
     weight_n, value_n, stratum_n = weight_n[at], value_n[at], stratum_n[at]
     first_n = weight_n * value_n
@@ -375,19 +393,3 @@ def strata_block(block: FileBlock, state: PassState) -> Floats:
     )
     size = weigher.weight_c.size
     return np.column_stack([np.bincount(stratum_n, weights=each, minlength=size) for each in sums])
-
-
-def solve_information(problem: StreamedProblem, gradient_kw: Floats) -> tuple[Floats, float]:
-    """Solve I a = ∂μ̂/∂η for (K, W) a, I the information of (u, θ); also aᵀ ∂μ̂/∂η."""
-    assert problem.last is not None
-    assert problem.last.hessian is not None
-    size = gradient_kw.size
-    information = problem.last.hessian[0].reshape(size, size).copy()
-    ridge_kw = np.zeros_like(gradient_kw)
-    ridge_kw[:, 1:] = problem.ridge
-    information[np.diag_indices(size)] += ridge_kw.ravel()
-    free = problem.free
-    slope = np.zeros(size)
-    inverse = np.linalg.pinv(information[np.ix_(free, free)], rcond=1e-13, hermitian=True)
-    slope[free] = inverse @ gradient_kw.ravel()[free]
-    return slope.reshape(gradient_kw.shape), float(slope @ gradient_kw.ravel())

@@ -20,7 +20,6 @@ from unskew.debiasing.part_sums import (
     influence_of_sample,
     mean_block,
     pull_block,
-    solve_information,
     strata_block,
 )
 from unskew.debiasing.part_weighers import (
@@ -39,7 +38,7 @@ from unskew.weigh.sampling_units import degrees_of_freedom, student_estimate
 if TYPE_CHECKING:
     import pandas as pd
 
-    from unskew.bias.base import Description
+    from unskew.bias.base import Bias, Description
     from unskew.debiasing.part_run import PartFit
     from unskew.weigh.effective_size import Diagnosis
 
@@ -196,12 +195,12 @@ class PartWeights(Weights):
 
         frame = table.frame if isinstance(table, Pool) else table
         if isinstance(self.fit.weigher, StrataWeigher):
-            check_columns(frame, self.fit.weigher.by)
+            check_columns(frame, self.fit.weigher.lookup.by)
         return self.images * self.fit.weigher.weigh_table(frame)
 
     def refit(self, pool: Pool) -> Weights:
-        """Weigh another pool by the same model and settings."""
-        return self.fit.again(pool)
+        """Weigh a changed pool (a batch or a source more), fitted from where this fit ended."""
+        return self.fit.again(pool, self.fit)
 
     def mean(  # type: ignore[override]
         self,
@@ -273,32 +272,35 @@ class PartWeights(Weights):
             left_c = np.maximum(count_c - 1.0, 0.0)
             blended_c = (left_c * own_c + _PRIOR * overall * square_c) / (left_c + _PRIOR)
             own_c = np.where(thin_c, np.maximum(own_c, blended_c), own_c)
-        apart_c = np.where(seen_c, mean_c - mean, 0.0)
-        margin_e = [
-            max(float(apart_c @ error.covariance_cc @ apart_c), 0.0) for error in fit.strata.errors
-        ]
-        freedom_e = [error.freedom + 1.0 for error in fit.strata.errors]
+        margin_e, freedom_e = self._margin_variances(np.where(seen_c, mean_c - mean, 0.0))
         return mean + centre, np.append(own_c, margin_e), np.append(size_c, freedom_e)
 
     def _mean_of_solve(self, column: str, centre: float) -> tuple[float, Floats, Floats]:
         """Return the mean, and variance and size of every source, by influence functions."""
+        from unskew.bias.likelihood import solve_information
+
         fit, problem = self.fit, self.fit.problem
         assert problem is not None
+        assert problem.last is not None
         assert isinstance(fit.weigher, LogLinearWeigher)
         state = PassState(fit.reader, fit.weigher, column=column, centre=centre)
         parts = fit.engine.map_blocks(pull_block, fit.pool.blocks, state)
-        total, plain_kw, pulled_kw = (np.sum(each, axis=0) for each in zip(*parts, strict=True))
-        mean = float(total[1] / total[0])
-        gradient_kw = np.zeros((problem.n_sources, plain_kw.shape[1]))
-        gradient_kw[: fit.weigher.n_kept] = mean * plain_kw - pulled_kw
-        slope_kw, curved = solve_information(problem, gradient_kw)
-        state = replace(state, centre=mean + centre, slope_kw=slope_kw)
+        total_c2, plain_ckw, pulled_ckw = (
+            np.sum(each, axis=0) for each in zip(*parts, strict=True)
+        )
+        mass_c, first_c = total_c2.T
+        mean_c = np.divide(first_c, mass_c, out=np.zeros_like(mass_c), where=mass_c > 0)
+        pull_ckw = np.zeros((problem.n_cells, problem.n_sources, plain_ckw.shape[2]))
+        pull_ckw[:, : fit.weigher.n_kept] = mean_c[:, None, None] * plain_ckw - pulled_ckw
+        gradient = pull_ckw[:, :, 0], pull_ckw[:, :, 1:].sum(axis=0)
+        slope_ck, slope_kd, curved = solve_information(problem, problem.last, gradient)
+        state = replace(state, mean_c=mean_c, slope_ck=slope_ck, slope_kd=slope_kd)
         parts = fit.engine.map_blocks(influence_block, fit.pool.blocks, state)
         if problem.sample is not None:
             parts.append(influence_of_sample(state, problem.sample))
         own = sum(part.own for part in parts)
         square_k, sum_k, moved_k, spread_k = np.sum([part.by_source for part in parts], axis=0).T
-        size_k = problem.present_ck[0]
+        size_k = problem.present_ck.sum(axis=0)
         mean_k = sum_k / size_k
         variance_k = spread_k - 2 * mean_k * moved_k + mean_k**2 * square_k
         variance_k = np.maximum(variance_k, 0.0) * size_k / np.maximum(size_k - 1.0, 1.0)
@@ -306,7 +308,18 @@ class PartWeights(Weights):
             # The larger of the sandwich and the model-based variance counts, as in memory.
             model = own + max(curved, 0.0)
             variance_k = variance_k * max(1.0, model / max(float(variance_k.sum()), 1e-300))
-        return mean + centre, variance_k, size_k
+        mean = float(first_c.sum() / mass_c.sum())
+        margin_e, freedom_e = self._margin_variances(np.where(mass_c > 0, mean_c - mean, 0.0))
+        return mean + centre, np.append(variance_k, margin_e), np.append(size_k, freedom_e)
+
+    def _margin_variances(self, apart_c: Floats) -> tuple[list[float], list[float]]:
+        """Return what errors of the strata's masses add to the variance of a mean, and their size.
+
+        ``apart_c`` is how far the means of the strata are from that of all.
+        """
+        errors = () if self.fit.strata is None else self.fit.strata.errors
+        variances = [max(float(apart_c @ one.covariance_cc @ apart_c), 0.0) for one in errors]
+        return variances, [one.freedom + 1.0 for one in errors]
 
     def _group_effect(self, column: str) -> float:
         """Return how much groups multiply the error of this mean, as the subsample shows it."""
@@ -328,6 +341,8 @@ class PartWeights(Weights):
         all of it with a sample of the target, whose noise is in the fit.
         """
         from unskew.bias.known import Known
+        from unskew.bias.product import Product
+        from unskew.bias.strata import Strata
         from unskew.debiasing.pool_weights import debias
 
         few = self.sampled
@@ -338,7 +353,10 @@ class PartWeights(Weights):
         if fitted.data.sample is not None:
             return variance
         pool = drawn.take(fitted.row)
-        known = debias(pool, Known(fitted.log_omega(pool), log=True))
+        model: Bias = Known(fitted.log_factors(pool.frame), log=True)
+        if fitted.strata is not None:
+            model = Product(Strata(fitted.strata.target.by), model)
+        known = debias(pool, model, None if fitted.strata is None else fitted.target)
         return max(0.0, variance - known.mean(value_m[fitted.row]).stderr ** 2)
 
     def to_parquet(self, path: str | PathLike[str]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unskew.debiasing.part_weighers import BlockReader, Weigher
-from unskew.engine.blocks import FileBlock, read_block, read_schema
+from unskew.engine.blocks import FileBlock, filled_part, read_block, read_schema
 from unskew.engine.written_blocks import OutputFile
 from unskew.files.fingerprints import fingerprint_file
 from unskew.weigh.weights_table import COLUMNS
@@ -28,7 +28,10 @@ def write_part(file: OutputFile, state: WriteState, path: Path) -> dict[str, Any
     import pyarrow.parquet as pq
 
     total, n = 0.0, 0
-    with pq.ParquetWriter(path, state.schema) as writer:
+    distinct = {"id", *(() if state.weigher.repeats else ("weight", "sample_weight"))}
+    # A dictionary of values that hardly repeat is made in vain.
+    few = [name for name in state.schema.names if name not in distinct]
+    with pq.ParquetWriter(path, state.schema, use_dictionary=few) as writer:
         for block in file.blocks:
             table = weights_of_block(block, state)
             writer.write_table(table)
@@ -67,7 +70,7 @@ def output_schema(pool: PartPool) -> Any:
     """Return the columns of weights.parquet, roles in the types that the parts have."""
     import pyarrow as pa
 
-    own = read_schema(pool.parts[0].path)
+    own = read_schema(filled_part(pool.parts).path)
     fields = []
     for name in COLUMNS:
         kind = pa.string()

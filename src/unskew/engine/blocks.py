@@ -283,12 +283,21 @@ def _keep(table: Any, file: Path) -> None:
         _logger.warning("a decoded column is not kept in %s: %s", file.parent.parent, error)
 
 
+def filled_part(parts: Sequence[PartFile]) -> PartFile:
+    """Return the first part that has rows; the first if none has."""
+    return next((part for part in parts if part.rows), parts[0])
+
+
 def check_same_columns(parts: Sequence[PartFile]) -> None:
-    """Refuse parts whose columns or types disagree; the message names the first that does."""
-    own = dict(parts[0].types)
-    for part in parts[1:]:
+    """Refuse parts whose columns or types disagree; the message names the first that does.
+
+    A part without rows may have any: writers do not know the types of columns without values.
+    """
+    first = filled_part(parts)
+    own = dict(first.types)
+    for part in parts:
         types = dict(part.types)
-        if types == own:
+        if types == own or not part.rows:
             continue
         wrong = sorted(
             name for name in own.keys() | types.keys() if own.get(name) != types.get(name)
@@ -297,7 +306,7 @@ def check_same_columns(parts: Sequence[PartFile]) -> None:
             f"{name} ({types.get(name, 'none')}, not {own.get(name, 'none')})" for name in wrong
         ]
         raise DataError(
-            f"the part {part.path!r} has other columns than {parts[0].path!r}: {first_few(shown)}. "
+            f"the part {part.path!r} has other columns than {first.path!r}: {first_few(shown)}. "
             "Write all parts with the same names and types.",
             path=part.path,
             columns=wrong,

@@ -40,15 +40,17 @@ class OutputFile:
 
 def write_files(
     engine: Engine,
-    function: Callable[[OutputFile, Any, Path], Any],
+    function: Callable[..., Any],
     files: Sequence[OutputFile],
     state: Any,
     folder: Path,
+    *,
+    setup: Callable[[], Any] | None = None,
 ) -> list[Any]:
     """Let ``function(file, state, path)`` write every file that is not complete.
 
     It returns something small that JSON can hold; all of that is returned, in order, also of the
-    files that an earlier run wrote.
+    files that an earlier run wrote. With ``setup`` (`Engine.map_blocks`) it gets a fourth argument.
     """
     folder = folder.absolute()
     for parent in {(folder / file.name).parent for file in files} | {folder}:
@@ -64,7 +66,8 @@ def write_files(
         markers = {file.name: _read_marker(folder, file) for file in files}
         missing = [file for file in files if markers[file.name] is None]
         write = partial(_write_one, function, str(folder))
-        for file, marker in zip(missing, engine.each_block(write, missing, state), strict=True):
+        written = engine.each_block(write, missing, state, setup=setup)
+        for file, marker in zip(missing, written, strict=True):
             markers[file.name] = marker
     return [markers[file.name]["result"] for file in files]  # type: ignore[index]
 
@@ -75,11 +78,11 @@ def missing_files(files: Sequence[OutputFile], folder: Path) -> list[OutputFile]
 
 
 def _write_one(
-    function: Callable[[OutputFile, Any, Path], Any], folder: str, file: OutputFile, state: Any
+    function: Callable[..., Any], folder: str, file: OutputFile, state: Any, *made: Any
 ) -> dict[str, Any]:
     target = Path(folder) / file.name
     with written_whole(target) as beside:
-        result = function(file, state, beside)
+        result = function(file, state, beside, *made)
     marker = {"key": file.key, "size": target.stat().st_size, "result": result}
     write_text(_marker(Path(folder), file), json.dumps(marker))
     return marker

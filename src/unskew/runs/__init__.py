@@ -18,6 +18,7 @@
 - ``monitor_inputs``: what it reads: the images of a solved run from its folder, and new ones.
 - ``output``: the files of the output folder, and whether they may be written.
 - ``pairs``: compared pairs judged with the weights of a run; pairs.json and pairs.html.
+- ``part_images``: representations of images behind parts, computed by an engine.
 - ``part_inputs``: sources in Parquet parts: read into an ordinary pool, or, beyond the subsample,
   left in parts.
 - ``part_plan``: what a run over parts will do, told before: `unskew weigh --dry-run`.

@@ -126,7 +126,7 @@ def read_pool(config: RunConfig) -> Pool:
     if isinstance(split, dict) and "file" in split:
         split_file = sources.pop("split")["file"]
     if PARTS in sources:
-        pool = read_part_pool(config)
+        pool = read_part_pool(config, usable_cache(config))
         if isinstance(pool, PartPool):
             return pool
     else:
@@ -186,11 +186,12 @@ def read_inputs(
         whole, pool = pool, settle_parts(config, pool, beyond)
         pool = pool if beyond == "parts" else _checked_pool(config, pool)
     in_parts = isinstance(pool, PartPool)
-    if pool.images is None and config.represent.computed:
+    has_parts = config.sources.parquet is not None
+    if pool.images is None and config.represent.computed and not has_parts:
         raise ConfigError(
             f"represent.features asks for {first_few(list(map(str, config.represent.computed)))}, "
             "computed from pixels, but sources.images = false says that no image is opened. "
-            "Remove one of the two (of parts the features: their numbers are columns).",
+            "Remove one of the two.",
             key="represent.features",
         )
     sections = target_sections(config)
@@ -202,6 +203,8 @@ def read_inputs(
     pools: Sequence[Pool] = [pool, *samples.values()]
     if pool.images is not None:
         pools = _represented(config, pools, progress)
+    elif samples and config.represent.computed:
+        pools = [pool, *_represented(config, list(samples.values()), progress)]
     if not in_parts:
         check_copies_of_splits(pools[0])
     sample_of = dict(zip(samples, pools[1:], strict=True))

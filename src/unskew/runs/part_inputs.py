@@ -10,23 +10,31 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from unskew.config.families import AUTO
 from unskew.config.run_config import RunConfig
+from unskew.debiasing.part_debias import columns_read
 from unskew.engine.block_engines import Engine, EngineSettings, open_engine
+from unskew.engine.blocks import BLOCK_ROWS, cut_blocks
+from unskew.engine.threads import available_jobs
 from unskew.errors import ConfigError
 from unskew.records import Pool, Target
 from unskew.represent.workers import count_jobs
 from unskew.sources.part_pool import PartPool
+from unskew.sources.part_survey import SurveyState, survey_block
 
 SUBSAMPLE = 1_000_000
+# Arrays of (rows, sources) in a pass at one time, and rows of a block that are worth its overhead.
+_ARRAYS, _LEAST_ROWS = 4, 4096
 # What a command does with more images than the subsample has.
 Beyond = Literal["refuse", "sample", "parts"]
 log = logging.getLogger(__name__)
 
 
-def read_part_pool(config: RunConfig) -> Pool:
+def read_part_pool(config: RunConfig, cache: Path | None) -> Pool:
     """Read parts of no more images than the subsample into a pool; others stay in parts.
 
-    The engine of a pool in parts ends with it.
+    Representations of their images are computed first, and kept in ``cache``. The engine of a pool
+    in parts ends with it.
     """
     from unskew.sources.parquet_parts import read_parts
 
@@ -39,17 +47,66 @@ def read_part_pool(config: RunConfig) -> Pool:
     options |= {"block_rows": config.engine.block_rows, "engine": engine}
     try:
         pool = read_parts(sources.parquet, base=config.folder, **options)
+        if config.represent.computed:
+            pool = _represented(config, pool, cache)
         if len(pool) <= subsample_size(config):
             whole = pool.sample(len(pool))
             engine.close()
             return whole
         if place := _features_beside(config):
             pool = read_parts(sources.parquet, base=config.folder, features=place, **options)
+        pool = _with_memory(config, pool, engine.settings.workers or available_jobs())
     except BaseException:
         engine.close()
         raise
     weakref.finalize(pool, engine.close)
     return pool
+
+
+def bytes_per_row(pool: PartPool, n_columns: int) -> int:
+    """Return what a row of a block takes in a pass: columns read, and arrays of all sources."""
+    if pool.reader.source_of_part is not None:
+        n_sources = len(set(pool.reader.source_of_part))
+    else:
+        # Of the first block, where no folder names them.
+        cells, _ = survey_block(pool.blocks[0], SurveyState(pool.reader))
+        n_sources = int(cells["source"].nunique())
+    return 8 * (2 * n_columns + _ARRAYS * n_sources)
+
+
+def _with_memory(config: RunConfig, pool: PartPool, workers: int) -> PartPool:
+    """Cut blocks so that those of all workers take no more memory than [engine] allows."""
+    if config.engine.memory is None or not pool.blocks:
+        return pool
+    n_columns = len(pool.columns)
+    if config.bias["family"] != AUTO:
+        n_columns = len(columns_read(pool, config.read_bias(), ()))
+    allowed = int(config.engine.memory * 1e9 / (workers * bytes_per_row(pool, n_columns)))
+    rows = max(_LEAST_ROWS, min(allowed, config.engine.block_rows or BLOCK_ROWS))
+    return PartPool(pool.parts, cut_blocks(pool.parts, rows), pool.reader, pool.engine)
+
+
+def _represented(config: RunConfig, pool: PartPool, cache: Path | None) -> PartPool:
+    """Compute features of the images behind parts."""
+    from unskew.runs.part_images import represent_parts
+
+    if cache is None or config.represent.tables:
+        wanted = "a cache" if cache is None else "no features from files beside them"
+        raise ConfigError(
+            f"features of images behind parts are computed into files: they need {wanted} "
+            "(represent.cache, a folder that all workers see).",
+            key="represent.cache" if cache is None else "represent.features",
+        )
+    sources = config.sources
+    return represent_parts(
+        pool,
+        config.features(),
+        cache,
+        column=sources.image,
+        base=config.place(sources.root or "."),
+        tolerance=sources.tolerance,
+        max_pixels=sources.max_pixels,
+    )
 
 
 def _features_beside(config: RunConfig) -> dict[str, str] | None:

@@ -13,12 +13,11 @@ from unskew.engine.threads import available_jobs
 from unskew.errors import ConfigError
 from unskew.records.design_weights import DESIGN_WEIGHT
 from unskew.runs.inputs import read_inputs
-from unskew.runs.part_inputs import subsample_size
+from unskew.runs.part_inputs import bytes_per_row, subsample_size
 from unskew.sources.part_pool import PartPool
-from unskew.sources.part_survey import SurveyState, survey_block
 
-# Newton's steps from the subsample's optimum, and arrays of (rows, sources) in a pass at one time.
-_STEPS, _ARRAYS = 4, 4
+# Newton's steps from the subsample's optimum.
+_STEPS = 4
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,11 @@ def plan_run(config: RunConfig) -> Plan:
     size = subsample_size(config)
     # However few they are, they stay in parts here.
     engine = config.engine.model_copy(update={"subsample": 1})
-    inputs = read_inputs(config.model_copy(update={"engine": engine}), beyond="parts")
+    # Nothing is computed from images, either.
+    features = [*config.represent.tables]
+    represent = config.represent.model_copy(update={"features": features})
+    changed = {"engine": engine, "represent": represent}
+    inputs = read_inputs(config.model_copy(update=changed), beyond="parts")
     pool = cast(PartPool, inputs.pool)
     in_memory = len(pool) <= size
     columns, n_passes = pool.columns, {"read": 1, "check ids": 1}
@@ -107,16 +110,8 @@ def plan_run(config: RunConfig) -> Plan:
         passes=n_passes,
         workers=workers,
         memory=8 * len(pool.columns) * min(size, len(pool))
-        + (0 if in_memory else 8 * workers * rows * (2 * len(columns) + _ARRAYS * _sources(pool))),
+        + (0 if in_memory else workers * rows * bytes_per_row(pool, len(columns))),
     )
-
-
-def _sources(pool: PartPool) -> int:
-    """Return the number of sources, of the first block where no folder names them."""
-    if pool.reader.source_of_part is not None:
-        return len(set(pool.reader.source_of_part))
-    cells, _ = survey_block(pool.blocks[0], SurveyState(pool.reader))
-    return int(cells["source"].nunique())
 
 
 def _size(count: int) -> str:

@@ -17,6 +17,7 @@ from unskew.engine.blocks import (
     PartFile,
     check_same_columns,
     cut_blocks,
+    filled_part,
     inspect_part,
     remote_file,
 )
@@ -78,7 +79,7 @@ def read_parts(
     named["design_weight"] = design_weight
     if not isinstance(paths, Mapping):
         named["source"] = "source" if source is None else source
-    columns = _columns_by_role(parts[0], named)
+    columns = _columns_by_role(filled_part(parts), named)
     by_part = None
     if isinstance(paths, Mapping):
         columns.pop("source", None)
@@ -87,7 +88,7 @@ def read_parts(
     reader = PartReader(columns, by_part, position)
     if beside:
         with opened_engine(engine) as opened:
-            reader = _with_parts_beside(opened, parts, beside, reader, id_beside)
+            reader = with_parts_beside(opened, parts, beside, reader, id_beside)
     return PartPool(parts, cut_blocks(parts, block_rows or BLOCK_ROWS), reader, engine)
 
 
@@ -106,7 +107,7 @@ def _place_beside(features: Any) -> tuple[Any, str]:
     return features["file"], id_column
 
 
-def _with_parts_beside(
+def with_parts_beside(
     engine: Engine,
     parts: Sequence[PartFile],
     beside: Sequence[PartFile],
@@ -115,7 +116,7 @@ def _with_parts_beside(
 ) -> PartReader:
     """Add the columns of parts beside: those that the pool does not have, and that are no roles."""
     check_same_columns(beside)
-    types = dict(beside[0].types)
+    types = dict(filled_part(beside).types)
     if id_column not in types:
         raise DataError(
             f"the parts of features have no column {id_column!r}, the ids of the images; their "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unskew.engine.block_engines import Engine
-from unskew.engine.blocks import FileBlock, PartFile, cut_blocks, open_part, read_block
+from unskew.engine.blocks import FileBlock, PartFile, cut_blocks, filled_part, open_part, read_block
 from unskew.errors import DataError
 from unskew.files.reading import damage_named
 from unskew.records.vector_columns import vector_names
@@ -99,9 +99,9 @@ def _texts(column: Any) -> npt.NDArray[Any]:
 
 def find_vectors(parts: Sequence[PartFile], columns: Mapping[str, str]) -> dict[str, int]:
     """Return {name in the files: d} of the columns that hold vectors of floats."""
-    types = dict(parts[0].types)
+    filled = filled_part(parts)
+    types = dict(filled.types)
     held = {name: match for name in columns.values() if (match := _VECTOR.fullmatch(types[name]))}
-    filled = next((part for part in parts if part.rows), parts[0])
     return {
         name: int(match[1]) if match[1] else _first_length(filled, name)
         for name, match in held.items()

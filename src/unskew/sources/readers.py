@@ -79,7 +79,7 @@ SETTINGS: Mapping[str, tuple[str, ...]] = {
     "arrays": (*_ROLES, "source"),
     "cifar": ("label", "split", "images", "verify", "download"),
     "huggingface": (*_ROLES, "source", "image"),
-    "parquet": (*_ROLES[:-1], "source"),
+    "parquet": (*_ROLES[:-1], "source", "image", "root"),
 }
 # So many sources of single images are the ids of images, and take hours.
 _MANY_SOURCES = 2000

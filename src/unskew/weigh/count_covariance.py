@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse
 
-from unskew.records.arrays import Bools
+from unskew.records.arrays import Bools, Floats
 from unskew.target.counted_masses import CountedMasses
 from unskew.target.mass_covariance import MassError
 from unskew.target.strata import TargetStrata
@@ -64,6 +64,37 @@ def counted_error(counted: CountedMasses) -> MassError:
         both_kk = (design_mk.T @ (design_mk * factor_m)).toarray()
         covariance_cc = squares_cc - moved_cc - moved_cc.T + mean_kc.T @ both_kk @ mean_kc
     freedom = float(np.where(units.size_s > 1, left_s, 0.0).sum())
+    return MassError(np.asarray(covariance_cc), max(freedom, 1.0))
+
+
+def counted_error_of_cells(counted: CountedMasses, image_j: Floats, square_j: Floats) -> MassError:
+    """Compute `counted_error` where every row is a cell, and every image is drawn by itself.
+
+    ``image_j`` are the images of each cell that count, ``square_j`` Σ d² over them. The sources are
+    drawn again apart from one another: diag(Σ_j d²) less what their fixed sums take away.
+    """
+    n_sources = len(counted.names)
+    size_k = np.bincount(counted.source, weights=image_j, minlength=n_sources)
+    left_k = np.maximum(size_k - np.maximum(counted.n_effects_k, 1.0), 1.0)
+    factor_k = np.where(size_k > 1, size_k / left_k, 0.0)
+    kept_j = counted.code_n >= 0
+    n_counts = counted.cell_p.size
+    total_p, square_p = (
+        np.bincount(counted.code_n[kept_j], weights=each[kept_j], minlength=n_counts)
+        for each in (counted.weight, square_j)
+    )
+    design_j = counted.weight if counted.design is None else counted.design
+    total_k = np.bincount(counted.source, weights=design_j, minlength=n_sources)
+    all_k = np.bincount(counted.source, weights=square_j, minlength=n_sources)
+    jacobian_pc = counted.jacobian().T
+    factor_p = factor_k[counted.source_p]
+    member_kp = np.arange(n_sources)[:, None] == counted.source_p
+    mean_kc = (member_kp * (total_p / total_k[counted.source_p])) @ jacobian_pc
+    cross_kc = (member_kp * (square_p * factor_p)) @ jacobian_pc
+    covariance_cc = jacobian_pc.T @ ((square_p * factor_p)[:, None] * jacobian_pc)
+    covariance_cc -= cross_kc.T @ mean_kc + mean_kc.T @ cross_kc
+    covariance_cc += mean_kc.T @ ((all_k * factor_k)[:, None] * mean_kc)
+    freedom = float(np.where(size_k > 1, left_k, 0.0).sum())
     return MassError(np.asarray(covariance_cc), max(freedom, 1.0))
 
 
