@@ -14,6 +14,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK=1 NUMBA_CACHE_DIR="$folder/compiled"
 commit=$(git -C "$root" rev-parse --short=8 HEAD)
 [ -z "$(git -C "$root" status --porcelain -- src pyproject.toml README.md)" ] || commit="$commit, with changes"
 
+load=$(cut -d' ' -f1 /proc/loadavg)
 TIMEFORMAT='%R %U %S'
 declare -A row
 step() { # NAME COMMAND…: runs it in the folder and keeps its times
@@ -44,8 +45,8 @@ version=$("$python" -c 'import platform; print(platform.python_version())')
 cat <<PAGE
 # The first ten minutes
 
-**The default install has $packages packages and $megabytes MB; the demo takes $(cut -d'|' -f1 <<<"${row[demo]}" | xargs) seconds.** What a newcomer waits for, from the wheel in an
-empty environment to the page of the demo.
+**The default install has $packages packages and $megabytes MB; the demo takes $(cut -d'|' -f2 <<<"${row[demo]}" | xargs) seconds of processor time.** What a newcomer
+waits for, from the wheel in an empty environment to the page of the demo.
 
 | step | wall seconds | processor seconds |
 |---|---|---|
@@ -57,6 +58,6 @@ empty environment to the page of the demo.
 The five largest folders: $largest. Megabytes are those of the environment after
 the install, bytecode included, less those of an empty one.
 
-Measured at commit $commit with Python $version on $(nproc) cores by \`benchmarks/first_contact.sh\`; the wall time of the install
-depends on the connection to the package index and on what pip has in its cache.
+Measured at commit $commit with Python $version by \`benchmarks/first_contact.sh > docs/first-contact.md\`, on $(nproc) core(s) at a load of $load
+(1: nothing else ran). Wall seconds count that load, and those of the install the connection to the package index.
 PAGE

@@ -75,7 +75,7 @@ def test_a_rehearsal_joins_the_page_of_its_run_only(table: Path, capsys: Capture
     assert run_command(["verify", str(folder), "--json"]) == 0
     checks = json.loads(capsys.readouterr().out)["checks"]
     assert any(check["claim"] == "report.json: rehearsal" and check["ok"] for check in checks)
-    assert run_command(["weigh", str(table), "-o", str(folder), "--seed", "5"]) == 0
+    assert run_command(["weigh", str(table), "-o", str(folder), "--seed", "5", "--overwrite"]) == 0
     assert 'id="rehearsal"' not in page.read_text()
     assert run_command(["rehearse", str(table), "-o", str(folder), "--seed", "5"]) == 0
     assert 'id="rehearsal"' in page.read_text()

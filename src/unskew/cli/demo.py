@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from unskew.cli import terminal
 from unskew.runs.first_look import describe_folders
 from unskew.runs.forecast import forecast_record
-from unskew.runs.output import FORECAST
-from unskew.runs.page_panels import write_part
 from unskew.runs.inputs import load_config
-from unskew.runs.output import PAGE, write_run
+from unskew.runs.output import FORECAST, PAGE, write_run
+from unskew.runs.page_panels import write_part
 from unskew.runs.pipeline import run
 from unskew.simulation import digits as demo
 

@@ -15,6 +15,7 @@ from unskew.report.summary.rehearsal_record import (
     RehearsedSource,
 )
 
+_PRIVATE = "The table has the figures of every source that may be shown."
 _UNREACHED = "its images cannot be reached from the others"
 
 
@@ -31,7 +32,8 @@ def show_rehearsal(record: Mapping[str, Any], privacy: str = "full") -> Rehearsa
         notes = (f"{one['source']}: {note}" for one in sources for note in one["notes"])
         panel = RehearsalPanel(
             verdict=str(record["verdict"]),
-            message=_capitalised(record["verdict"]) if private else str(record["message"]),
+            # The message names sources and their figures.
+            message=_PRIVATE if private else str(record["message"]),
             sources=tuple(
                 _source(one, private) for one in sources if str(one["source"]) not in hidden
             ),
@@ -54,11 +56,6 @@ def show_rehearsal(record: Mapping[str, Any], privacy: str = "full") -> Rehearsa
 def _is_small(source: Mapping[str, Any]) -> bool:
     """Tell whether the source, or the part of it that judged, may not be shown."""
     return min(source["images"], source["judged"] or source["images"]) < SMALLEST_CELL
-
-
-def _capitalised(verdict: Any) -> str:
-    text = str(verdict)
-    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _source(source: Mapping[str, Any], private: bool) -> RehearsedSource:
