@@ -109,8 +109,9 @@ def make_notebook(source: Path) -> dict[str, Any]:
         }
         cells.append(cell)
         if kind == "code":
-            fence = f"```python\n{text}\n```"
-            page = page[page.index(fence) + len(fence) :]
+            _, found, page = page.partition(f"```python\n{text}\n```")
+            if not found:
+                sys.exit(f"{source.name}: its page has other code; python tools/tutorials.py")
             cell["execution_count"] = sum(cell["cell_type"] == "code" for cell in cells)
             cell["outputs"] = _read_outputs(page, source.parent)
     python = {"display_name": "Python 3", "language": "python", "name": "python3"}
