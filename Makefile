@@ -12,6 +12,11 @@ READY  := $(VENV)/.ready
 DOCS   := $(VENV)/.ready-docs
 PIP    := -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
+# What `make test-lowest` runs: rooms whose tests need no extra.
+LOWEST := .venv-lowest
+LOWEST_ROOMS := bias choosing cli config debiasing diagnosis estimators evaluation files forecasting monitoring \
+  records report runs scenarios simulation solve sources splits target weigh
+
 # Of `make figures` and `make tables`: where CIFAR is (DOWNLOAD=1 fetches it there), and where to write.
 DATA   ?= cifar
 OUT    ?= $@
@@ -25,7 +30,7 @@ SDIST_TESTS := tests/docs tests/benchmarks tests/test_architecture.py
 # Both workers, and the processes that tests start, load what one of them has compiled to bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-slow test-packages test-cluster fuzz soak lint format docs test-docs dist figures tables
+.PHONY: help demo test test-slow test-packages test-lowest test-cluster fuzz soak lint format docs notebooks test-docs dist figures tables
 .PHONY: bench bench-weights bench-images bench-learning chromium clean
 .DEFAULT_GOAL := help
 .SECONDARY:
@@ -46,6 +51,9 @@ test-slow: $(READY) ## the tests that take minutes: statistical coverage, memory
 	$(VENV)/bin/python -m pytest -m slow
 
 test-packages: $(PACKAGE_TESTS) ## recipes with Hugging Face, Lightning, WebDataset, XGBoost …, each package by itself
+
+test-lowest: $(LOWEST)/.ready ## tests with the lowest versions of the dependencies that pyproject.toml allows
+	OMP_NUM_THREADS=1 $(LOWEST)/bin/python -m pytest -q -W default -p no:cacheprovider -m "not slow" $(addprefix tests/,$(LOWEST_ROOMS))
 
 # Warnings of other packages are not ours to mend.
 test-package-%: $(PACKAGES)/%/.ready
@@ -71,6 +79,9 @@ test-docs: $(READY) ## every block of Python in the docs, and the tutorials, who
 
 docs: $(DOCS) ## build the site into site/
 	$(VENV)/bin/mkdocs build --strict
+
+notebooks: ## the tutorials as Jupyter notebooks, with their output, into notebooks/
+	$(PYTHON) tools/tutorials.py --notebooks notebooks
 
 # The wheel is built from the sdist, and runs in an environment that has nothing else; the sdist's own
 # quick tests run in its unpacked folder.
@@ -113,8 +124,14 @@ chromium: ## install the browser that the tests of the report need, where that i
 	else echo "no chromium, and no root or apt-get to install it: the tests of the report in a browser are skipped"; fi
 
 clean: ## remove environments, caches and built files
-	rm -rf $(VENV) $(BENCH) $(PACKAGES) unskew-demo .bench-cache site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov
+	rm -rf $(VENV) $(BENCH) $(LOWEST) $(PACKAGES) unskew-demo .bench-cache site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage htmlcov
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(LOWEST)/.ready: pyproject.toml tools/lowest.py
+	test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
+	$(PYTHON) tools/lowest.py > $(LOWEST)/constraints.txt
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(LOWEST)/constraints.txt -e . pytest hypothesis mpmath
+	touch $@
 
 # What a user installs; the demo needs no more.
 $(BASE): pyproject.toml constraints.txt

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 import numpy as np
+from solver_table import commit_facts
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ mean_hsv, brightness, contrast, colourfulness, sharpness, size, aspect_ratio and
 
 Written by `python benchmarks/images.py --data FOLDER_OF_CIFAR --output docs/images-performance.md`.
 The machine: {os.cpu_count()} processors ({platform.machine()}), Python {platform.python_version()},
-{packages}. The run took {minutes:.0f} minutes. {company(plain)}
+{packages}, commit {commit_facts()}. The run took {minutes:.0f} minutes. {company(plain)}
 
 How it works: a file is decoded once, however many features are computed (a JPEG of 512 pixels or
 more a second time, at an eighth of its size); mean_hsv, brightness, contrast and colourfulness work

@@ -12,8 +12,6 @@ later ones read the same files. Every run is a process of its own that finds `un
 reworded: they are counted, and shown by --texts; those that tell other numbers are always shown.
 """
 
-# ruff: noqa: T201 - a command that prints
-
 from __future__ import annotations
 
 import argparse

@@ -7,8 +7,6 @@ demo (nothing cached), and `debias` of a million images from five sources: Strat
 features.
 """
 
-# ruff: noqa: T201 - a command that prints
-
 from __future__ import annotations
 
 import argparse

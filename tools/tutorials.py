@@ -3,16 +3,20 @@
     python tools/tutorials.py                    # all: docs/tutorials/*.py -> *.md, *.png
     python tools/tutorials.py three-cameras      # one
     python tools/tutorials.py --check            # run all; output that changed is an error
+    python tools/tutorials.py --notebooks DIR    # all as notebooks, with the output of their pages
 
-A tutorial is a Python file in cells (``# %%``, ``# %% [markdown]``): a script that runs as it is,
-and a notebook in editors and in Jupyter with Jupytext.
+A tutorial is a Python file in cells (Jupytext's percent format: ``# %%``, ``# %% [markdown]``): a
+script that runs as it is, and a notebook in editors. ``make docs`` runs this file as a hook of
+MkDocs: every tutorial's page gets its notebook (``.ipynb``) to download.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import base64
 import io
+import json
 import re
 import sys
 import time
@@ -85,18 +89,84 @@ def make_page(source: Path, *, draw: bool) -> str:
                 parts.append(f"![{caption}]({file.name})")
             plt.close("all")
     parts.append(
-        f"Every output on this page is that of [{source.name}]({source.name}), a notebook for "
-        f"Jupyter with Jupytext; `python tools/tutorials.py {source.stem}` runs it again."
+        f"Every output on this page is that of [{source.name}]({source.name}), a notebook in "
+        f"Jupytext's percent format; `python tools/tutorials.py {source.stem}` runs it again, and "
+        "`--notebooks DIR` writes it as `.ipynb`."
     )
     return "\n\n".join(parts) + "\n"
+
+
+def make_notebook(source: Path) -> dict[str, Any]:
+    """Make the notebook of a tutorial, with the output and the figures of its page."""
+    page = source.with_suffix(".md").read_text(encoding="utf-8")
+    cells: list[dict[str, Any]] = []
+    for kind, text in read_cells(source.read_text(encoding="utf-8")):
+        cell: dict[str, Any] = {
+            "cell_type": kind,
+            "id": f"cell-{len(cells)}",
+            "metadata": {},
+            "source": text.splitlines(keepends=True),
+        }
+        cells.append(cell)
+        if kind == "code":
+            _, found, page = page.partition(f"```python\n{text}\n```")
+            if not found:
+                sys.exit(f"{source.name}: its page has other code; python tools/tutorials.py")
+            cell["execution_count"] = sum(cell["cell_type"] == "code" for cell in cells)
+            cell["outputs"] = _read_outputs(page, source.parent)
+    python = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    metadata = {"kernelspec": python, "language_info": {"name": "python"}}
+    return {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+
+
+def _read_outputs(rest: str, folder: Path) -> list[dict[str, Any]]:
+    """Read the outputs of a cell: what follows its code on the page."""
+    outputs: list[dict[str, Any]] = []
+    if printed := re.match(r"\n\n```text\n(.*?)\n```$", rest, flags=re.DOTALL | re.MULTILINE):
+        lines = (printed[1] + "\n").splitlines(keepends=True)
+        outputs.append({"output_type": "stream", "name": "stdout", "text": lines})
+        rest = rest[printed.end() :]
+    while drawn := re.match(r"\n\n!\[(.*)\]\((.+\.png)\)", rest):
+        data = {
+            "image/png": base64.b64encode((folder / drawn[2]).read_bytes()).decode(),
+            "text/plain": [drawn[1]],
+        }
+        outputs.append({"output_type": "display_data", "data": data, "metadata": {}})
+        rest = rest[drawn.end() :]
+    return outputs
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Add the notebooks to the site (a hook of MkDocs)."""
+    from mkdocs.structure.files import File
+
+    for source in sorted(FOLDER.glob("*.py")):
+        content = json.dumps(make_notebook(source), ensure_ascii=False, indent=1) + "\n"
+        files.append(File.generated(config, f"tutorials/{source.stem}.ipynb", content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Link a tutorial's notebook from its page (a hook of MkDocs)."""
+    stem = Path(page.file.src_uri).stem
+    if page.file.src_uri.startswith("tutorials/") and stem != "index":
+        markdown += f"\n[Download this page as a notebook]({stem}.ipynb)\n"
+    return markdown
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="which tutorials; all by default")
     parser.add_argument("--check", action="store_true", help="compare with the pages, write none")
+    parser.add_argument("--notebooks", type=Path, metavar="DIR", help="write notebooks, run none")
     options = parser.parse_args()
     names = options.names or sorted(path.stem for path in FOLDER.glob("*.py"))
+    if options.notebooks:
+        options.notebooks.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            text = json.dumps(make_notebook(FOLDER / f"{name}.py"), ensure_ascii=False, indent=1)
+            (options.notebooks / f"{name}.ipynb").write_text(text + "\n", encoding="utf-8")
+        return
     wrong = []
     for name in names:
         begin = time.process_time()

@@ -27,7 +27,7 @@ from unskew.errors import UnskewError
 from unskew.report.summary.plain import summary_to_json
 from unskew.represent.decode import decode_image, pillow_unlimited
 from unskew.runs.evaluate import read_attributes, read_memberships_table, run_rules
-from unskew.runs.forecast import page_of
+from unskew.runs.page_panels import page_of
 from unskew.runs.projections import read_projection
 from unskew.sources.discovery import find_sources
 from unskew.sources.readers import read_sources

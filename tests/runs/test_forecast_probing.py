@@ -55,7 +55,8 @@ def test_the_probe_reads_the_representation_that_says_most() -> None:
 def test_the_way_and_the_ridge_are_those_of_learn(
     of_settings: dict[str, str], asked: Any, shown: list[str]
 ) -> None:
-    from unskew.runs.forecast import forecast_inputs, rehearse_inputs
+    from unskew.runs.forecast import forecast_inputs
+    from unskew.runs.rehearsal import rehearse_inputs
 
     world = class_world([300, 100], seed=0)
     config = SimpleNamespace(

@@ -337,9 +337,9 @@ def verify(results: Results, data: Data = None, *, common: Common) -> int:
 @app.command("report")
 @taking("as_json", "quiet", "force")
 def show_again(results: Results, *, common: Common) -> None:
-    """Write the page again from report.json, with the forecast in the same folder."""
+    """Write the page again from report.json, with forecast and rehearsal in the same folder."""
     from unskew.cli import terminal
-    from unskew.runs.forecast import write_page_again
+    from unskew.runs.page_panels import write_page_again
 
     with remarks(common.quiet):
         page = write_page_again(results, force=common.force)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from unskew.cli import terminal
 from unskew.runs.first_look import describe_folders
-from unskew.runs.forecast import forecast_record, write_forecast
+from unskew.runs.forecast import forecast_record
 from unskew.runs.inputs import load_config
-from unskew.runs.output import PAGE, write_run
+from unskew.runs.output import FORECAST, PAGE, write_run
+from unskew.runs.page_panels import write_part
 from unskew.runs.pipeline import run
 from unskew.simulation import digits as demo
 
@@ -48,7 +49,7 @@ def walk_through(
     prediction, record = forecast_record(
         done.inputs, arms, demo.LEARNER, "weights", command=forecast, progress=progress
     )
-    write_forecast(record, results)
+    write_part(record, results, FORECAST)
     terminal.print_paragraph(console, "\n".join(prediction.lines()))
 
     terminal.print_heading(

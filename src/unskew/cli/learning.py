@@ -57,8 +57,10 @@ def predict_gain(
     from unskew.files.locks import folder_locked
     from unskew.files.user_code import permit_code
     from unskew.learn.ways import check_way
-    from unskew.runs.forecast import forecast_record, write_forecast
+    from unskew.runs.forecast import forecast_record
     from unskew.runs.inputs import read_inputs
+    from unskew.runs.output import FORECAST
+    from unskew.runs.page_panels import write_part
 
     with folder_locked(output), remarks(common.quiet):
         config = common.load(configuration)
@@ -75,7 +77,7 @@ def predict_gain(
             command=written_command(),
             progress=bar,
         )
-        page = None if output is None else write_forecast(record, output)
+        page = None if output is None else write_part(record, output, FORECAST)
     if common.as_json:
         print_json(record)
         return
@@ -93,7 +95,11 @@ def rehearse_sources(
     configuration: Configuration,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Folder for rehearsal.json; created if necessary."),
+        typer.Option(
+            "--output",
+            "-o",
+            help="Folder for rehearsal.json; the page of a run in it gets a panel.",
+        ),
     ] = None,
     *,
     common: Common,
@@ -104,20 +110,21 @@ def rehearse_sources(
     for naive and debiased training: does the bias model transfer?
     """
     from unskew.cli import terminal
-    from unskew.files.atomic import written_together
     from unskew.files.locks import folder_locked
-    from unskew.files.plain_json import write_json
-    from unskew.runs.forecast import rehearse_inputs
     from unskew.runs.inputs import read_inputs
+    from unskew.runs.output import REHEARSAL
+    from unskew.runs.page_panels import write_part
+    from unskew.runs.rehearsal import rehearsal_record
 
     with folder_locked(output), remarks(common.quiet):
         config = common.load(configuration)
         inputs = read_inputs(config, progress=common.bar, beyond="sample")
-        rehearsal = rehearse_inputs(inputs, progress=common.bar)
-        if output is not None:
-            with written_together(output, ()) as folder:
-                write_json(folder / "rehearsal.json", rehearsal.to_dict())
+        rehearsal, record = rehearsal_record(inputs, command=written_command(), progress=common.bar)
+        page = None if output is None else write_part(record, output, REHEARSAL)
     if common.as_json:
-        print_json(rehearsal.to_dict())
-    else:
-        terminal.print_lines(terminal.open_console(common.quiet), rehearsal.lines())
+        print_json(record)
+        return
+    console = terminal.open_console(common.quiet)
+    terminal.print_lines(console, rehearsal.lines())
+    if page is not None:
+        terminal.print_paragraph(console, f"\nAdded to the page: {terminal.visible(page)}")

@@ -9,14 +9,14 @@
 - ``export_mixture``: images cut into cells of nearly one weight, and the shares to mix them in.
 - ``export_tables``: weights as CSV, JSONL and class weights: `export_weights`, `export_run`.
 - ``first_look``: databases before there is a configuration: `unskew describe`, `unskew init`.
-- ``forecast``: a configuration looked at ahead of training: forecast, rehearsal, forecast.json
-  and its panel.
+- ``forecast``, ``rehearsal``: a configuration looked at ahead of training.
 - ``image_map``: map.parquet: every image as a point, with its weight, for tools that show images.
 - ``inputs``: what a run works on: configuration, sources, features; and where all of it comes
   from.
 - ``monitor``: `unskew monitor`: new images compared with those of a run, look after look.
 - ``monitor_inputs``: what it reads: the images of a solved run from its folder, and new ones.
 - ``output``: the files of the output folder, and whether they may be written.
+- ``page_panels``: forecast.json and rehearsal.json on the page of a run.
 - ``pairs``: compared pairs judged with the weights of a run; pairs.json and pairs.html.
 - ``part_images``: representations of images behind parts, computed by an engine.
 - ``part_inputs``: sources in Parquet parts: read into an ordinary pool, or, beyond the subsample,

@@ -1,33 +1,23 @@
-"""A configuration looked at ahead of training: forecast, rehearsal, forecast.json and its panel."""
+"""A configuration looked at ahead of training: its forecast, and what forecast.json contains."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unskew.config.run_config import FORECAST_SECTIONS, effective_settings
 from unskew.engine.threads import one_blas_thread
-from unskew.errors import ConfigError, DataError, MixedResultsError, UnskewError, first_few
-from unskew.files.atomic import written_together
-from unskew.files.checksums import check_files
-from unskew.files.plain_json import json_value, write_json
-from unskew.files.reading import damage_named, read_json, read_text
+from unskew.errors import ConfigError, UnskewError, first_few
+from unskew.files.plain_json import json_value
 from unskew.files.user_code import import_reference
 from unskew.forecasting.sentences import PIXELS
 from unskew.records import Pool
 from unskew.records.levels import INDICATOR, level_text
-from unskew.report.files import write_summary
-from unskew.report.page.html import render_page
-from unskew.report.summary.forecast_panel import show_forecast
-from unskew.report.summary.plain import plain_value, summary_from_json
 from unskew.report.summary.privacy import private_provenance
-from unskew.report.summary.record import Summary
 from unskew.runs.inputs import (
     Inputs,
     describe_origin,
@@ -35,7 +25,7 @@ from unskew.runs.inputs import (
     usable_cache,
     warn_of_placeholder,
 )
-from unskew.runs.output import FORECAST, PAGE, SUMMARY
+from unskew.runs.page_panels import with_forecast
 from unskew.runs.pipeline import Run
 
 if TYPE_CHECKING:
@@ -43,7 +33,6 @@ if TYPE_CHECKING:
 
     from unskew.config.run_config import RunConfig
     from unskew.forecasting.record import Forecast
-    from unskew.forecasting.rehearsal_record import Rehearsal
     from unskew.learn.presets import Way
 
 log = logging.getLogger(__name__)
@@ -86,7 +75,7 @@ def forecast_inputs(
             features=features,
             arms=arms,
             learner=None if learner is None else make_learner(learner),
-            way=way or _way_of(config),
+            way=way or way_of(config),
             ridge=config.learn.ridge,
             rng=config.engine.seed,
             progress=progress,
@@ -94,7 +83,7 @@ def forecast_inputs(
         )
 
 
-def _way_of(config: RunConfig) -> Way:
+def way_of(config: RunConfig) -> Way:
     way: Way | None = getattr(config.learn, "way", None)
     return "auto" if way in (None, "head") else way
 
@@ -116,26 +105,6 @@ def make_learner(reference: str) -> Any:
             option="--learner",
             value=reference,
         ) from error
-
-
-def rehearse_inputs(inputs: Inputs, *, progress: bool | None = None) -> Rehearsal:
-    """Rehearse with each source in turn as the target."""
-    from unskew.forecasting.rehearsal import rehearse
-
-    warn_of_placeholder(inputs)
-    pool, features = probe_input(inputs, progress)
-    config = inputs.config
-    return rehearse(
-        images_to_train_on(pool),
-        inputs.bias,
-        inputs.target,
-        features=features,
-        way=_way_of(config),
-        ridge=config.learn.ridge,
-        max_uncovered=config.solve.max_uncovered,
-        rng=config.engine.seed,
-        progress=progress,
-    )
 
 
 def probe_input(inputs: Inputs, progress: bool | None = None) -> tuple[Pool, list[str]]:
@@ -286,7 +255,7 @@ def add_forecast(
         _, record = forecast_record(
             run.inputs, arms, learner, way, command=command, progress=progress
         )
-        return replace(run, summary=_with_panel(run.summary, record), forecast=record)
+        return replace(run, summary=with_forecast(run.summary, record), forecast=record)
     except Exception as error:  # whatever happens in a probe, the weights shall be written
         known = isinstance(error, UnskewError)
         log.warning(
@@ -303,127 +272,3 @@ def add_forecast(
         note = f"A forecast was asked for, and none can be made: {reason.rstrip('.')}."
         notes = {**run.summary.notes, "forecast": note}
         return replace(run, summary=replace(run.summary, notes=notes))
-
-
-def join_forecast(run: Run, folder: Path) -> Run:
-    """Add the forecast that is in the folder already to a run of the same inputs."""
-    try:
-        check_files(folder, (FORECAST,))
-    except MixedResultsError as error:
-        log.warning("%s is not shown on the page: %s", folder / FORECAST, error)
-        return run
-    record = _find_forecast(run.summary, folder)
-    return run if record is None else replace(run, summary=_with_panel(run.summary, record))
-
-
-def write_forecast(record: Mapping[str, Any], folder: Path) -> Path | None:
-    """Write `forecast.json`, and add it to the page of a run of the same inputs in the folder.
-
-    Returns the page, or None where there is no such run.
-    """
-    page = None
-    with written_together(folder, ()) as temporary:
-        write_json(temporary / FORECAST, record)
-        summary = _find_summary(folder)
-        if summary is not None and _belongs(record, summary, folder / FORECAST):
-            write_summary(_with_panel(summary, record), temporary / PAGE)
-            page = folder / PAGE
-    return page
-
-
-def write_page_again(folder: Path, *, force: bool = False) -> Path:
-    """Write the page again, from report.json and the forecast in the folder; return its path.
-
-    ``force``: also if these are not the files that the run wrote.
-    """
-    if not (folder / SUMMARY).is_file():
-        raise DataError(
-            f"{str(folder)!r} contains no {SUMMARY}, which `unskew weigh run.toml -o {folder}` "
-            "writes.",
-            path=str(folder / SUMMARY),
-        )
-    path = folder / SUMMARY
-    with written_together(folder, ()) as temporary, damage_named(path, "a report"):
-        check_files(folder, (SUMMARY, FORECAST), force=force)
-        summary = summary_from_json(read_text(path))
-        record = _find_forecast(summary, folder)
-        shown = summary if record is None else _with_panel(summary, record)
-        write_summary(shown, temporary / PAGE)
-    return folder / PAGE
-
-
-def page_of(path: Path) -> str:
-    """Return the page of a report.json; one that contradicts itself is a `DataError`."""
-    with damage_named(path, "a report"):
-        return render_page(summary_from_json(read_text(path)))
-
-
-def _with_panel(summary: Summary, record: Mapping[str, Any]) -> Summary:
-    notes = {name: note for name, note in summary.notes.items() if name != "forecast"}
-    return replace(summary, forecast=show_forecast(record, summary.privacy), notes=notes)
-
-
-def _find_summary(folder: Path) -> Summary | None:
-    """Return the summary of the run in a folder; None if there is none, or it cannot be read."""
-    if not (folder / SUMMARY).is_file():
-        return None
-    try:
-        check_files(folder, (SUMMARY,))
-        return summary_from_json(read_text(folder / SUMMARY))
-    except UnskewError as error:
-        log.warning("the page in %s stays as it is: %s cannot be read (%s)", folder, SUMMARY, error)
-        return None
-
-
-def _find_forecast(summary: Summary, folder: Path) -> Mapping[str, Any] | None:
-    """Return the forecast in a folder if it belongs to ``summary``; else None, with a warning."""
-    path = folder / FORECAST
-    if not path.is_file() or summary.weights is None:
-        return None
-    try:
-        with damage_named(path, "a forecast"):
-            record = read_json(path)
-            if not isinstance(record, dict):
-                raise DataError(f"it contains a {type(record).__name__}", path=str(path))
-            if not _belongs(record, summary, path):
-                return None
-            show_forecast(record, summary.privacy)
-    except UnskewError as error:
-        log.warning("%s is not shown on the page: %s", path, error)
-        return None
-    return record
-
-
-def _belongs(record: Mapping[str, Any], summary: Summary, path: Path) -> bool:
-    """Tell whether forecast and run have the same images, files and settings; warn if not."""
-    other = (
-        list(_differences(record.get("provenance"), summary.provenance))
-        if summary.weights is not None
-        else ["there are no weights"]
-    )
-    if other:
-        log.warning(
-            "%s is not shown on the page, which is of other inputs: %s", path, first_few(other)
-        )
-    return not other
-
-
-def _differences(of_forecast: Any, of_run: Mapping[str, Any]) -> Iterator[str]:
-    """Name what differs between two origins, of what a forecast depends on."""
-    if not isinstance(of_forecast, Mapping) or not isinstance(of_forecast.get("settings"), Mapping):
-        yield "the forecast does not say what it was made from"
-        return
-    one, other = plain_value(of_forecast), plain_value(of_run)
-    if one.get("fingerprints") != other.get("fingerprints"):
-        yield "images or files have changed"
-    before, now = (
-        effective_settings(settings) if isinstance(settings, Mapping) else {}
-        for settings in (one.get("settings"), other.get("settings"))
-    )
-    for section in FORECAST_SECTIONS:
-        if before.get(section) != now.get(section):
-            yield f"[{section}] differs"
-    # Of [learn] a forecast reads these two.
-    for key in ("way", "ridge"):
-        if before.get("learn", {}).get(key) != now.get("learn", {}).get(key):
-            yield f"{key} of [learn] differs"

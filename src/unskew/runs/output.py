@@ -56,6 +56,7 @@ PARTS_FILE, PARTS_FOLDER = "weights.json", "weights"
 UNREADABLE = "unreadable.csv"
 # `unskew forecast` writes it, too, before or after the run: a run without a forecast leaves it.
 FORECAST = "forecast.json"
+REHEARSAL = "rehearsal.json"
 # Only `unskew train` writes it: where it is, the folder holds models.
 TRAINING = "training.json"
 _FILES = (
@@ -203,7 +204,7 @@ def _write_page(inputs: Inputs, summary: Summary, folder: Path, home: Path) -> l
         write_unreadable(set_aside, folder)
     write_config(inputs.config, folder / CONFIGURATION, home=home)
     write_summary(summary, folder / PAGE)
-    known = [name for name in (*_FILES, FORECAST) if (folder / name).exists()]
+    known = [name for name in (*_FILES, FORECAST, REHEARSAL) if (folder / name).exists()]
     return known + sorted(file.name for file in folder.iterdir() if file.name not in known)
 
 

@@ -17,7 +17,7 @@ from unskew.records import Floats, Weights
 from unskew.report.summary.record import StratumRow, Summary
 from unskew.report.summary.refusal import summarize_refusal
 from unskew.report.summary.summarize import summarize_run
-from unskew.runs.forecast import add_forecast, join_forecast
+from unskew.runs.forecast import add_forecast
 from unskew.runs.inputs import Inputs
 from unskew.runs.output import (
     FORECAST,
@@ -30,6 +30,7 @@ from unskew.runs.output import (
     write_page_of,
     write_refusal,
 )
+from unskew.runs.page_panels import join_panels
 from unskew.runs.part_inputs import describe_parts, sample_parts, subsample_size
 from unskew.runs.pipeline import Run, make_heading, weigh_inputs, with_placeholder
 from unskew.sources.part_pool import PartPool
@@ -82,8 +83,8 @@ def run_parts(inputs: Inputs, out: Path | None, command: str | None, progress: b
     run = Run(inputs, splits, diagnostics, summary)
     if report.forecast:
         run = forecast_parts(run, progress=progress)
-    elif out is not None and (out / FORECAST).exists():
-        run = join_forecast(run, out)
+    if out is not None:
+        run = join_panels(run, out)
     return run if out is None else replace(run, files=tuple(write_parts(run, out)))
 
 

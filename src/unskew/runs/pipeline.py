@@ -28,7 +28,7 @@ from unskew.report.summary.refusal import summarize_refusal
 from unskew.report.summary.summarize import summarize_run
 from unskew.report.summary.verdict_words import mark_placeholder
 from unskew.runs.inputs import Inputs, describe_origin, guessed_target, read_inputs
-from unskew.runs.output import FORECAST, check_output, unreadable_listed, write_refusal, write_run
+from unskew.runs.output import check_output, unreadable_listed, write_refusal, write_run
 from unskew.sources.part_pool import PartPool
 
 # Over all galleries of the page.
@@ -261,7 +261,8 @@ def check_config(config: RunConfig, *, progress: bool | None = None) -> Summary:
 def _run_locked(
     config: RunConfig | Inputs, folder: Path | None, command: str | None, progress: bool | None
 ) -> Run:
-    from unskew.runs.forecast import add_forecast, join_forecast
+    from unskew.runs.forecast import add_forecast
+    from unskew.runs.page_panels import join_panels
 
     if isinstance(config, Inputs):
         inputs = config
@@ -282,6 +283,5 @@ def _run_locked(
         result = add_forecast(result, progress=progress)
     if folder is None:
         return result
-    if not inputs.config.report.forecast and (folder / FORECAST).exists():
-        result = join_forecast(result, folder)
+    result = join_panels(result, folder)
     return replace(result, files=tuple(write_run(result, folder)))

@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from unskew.config.run_config import RunConfig, effective_settings
 from unskew.engine.arguments import Jobs, checked
-from unskew.errors import (
-    CoverageError,
-    DataError,
-    OverlapError,
-    UnskewError,
-    first_few,
-)
+from unskew.errors import CoverageError, DataError, OverlapError, UnskewError, first_few
 from unskew.files.addresses import only_asking
 from unskew.files.checksums import LISTING, find_changes
 from unskew.files.reading import read_csv, read_json, read_parquet, read_text
@@ -28,7 +22,7 @@ from unskew.report.summary.plain import plain_value, summary_to_json
 from unskew.report.summary.record import Summary
 from unskew.runs.differences import WEIGHT_TOLERANCE, changed_images, compare_tables, compare_values
 from unskew.runs.differences import Check as Check
-from unskew.runs.forecast import add_forecast, page_of
+from unskew.runs.forecast import add_forecast
 from unskew.runs.image_map import MAP, map_images
 from unskew.runs.inputs import (
     Inputs,
@@ -56,10 +50,12 @@ from unskew.runs.output import (
     has_memberships,
     solution_record,
 )
+from unskew.runs.page_panels import page_of
 from unskew.runs.part_run import forecast_parts
 from unskew.runs.part_verification import changed_parts, check_parts
 from unskew.runs.pipeline import Run
 from unskew.runs.pipeline import run as run_again
+from unskew.runs.rehearsal import add_rehearsal
 from unskew.sources.part_pool import PartPool
 from unskew.weigh.weights_table import COLUMNS, join_weights, read_weights_table
 
@@ -201,6 +197,8 @@ def _computed_again(
         add = forecast_parts if isinstance(inputs.pool, PartPool) else add_forecast
         asked = arms, shown.get("learner_reference"), shown.get("asked_way")
         run = add(run, *asked, progress=progress)
+    if report.get("rehearsal") is not None:
+        run = add_rehearsal(run, progress=progress)
     return run, run.summary
 
 
@@ -400,9 +398,9 @@ def _check_report(report: Mapping[str, Any], summary: Summary) -> Iterator[Check
             yield Check(claim, "is missing", False)
         elif panel not in computed:
             yield Check(claim, "is no panel of a report", False)
-        elif panel == "forecast":
+        elif panel in ("forecast", "rehearsal"):
             # Another machine rounds sums differently, and a probe may then assign an image between
-            # two classes to the other one: forecasts agree to within a point.
+            # two classes to the other one: accuracies agree to within a point.
             claimed, again = _without_numbers(report[panel]), _without_numbers(computed[panel])
             yield compare_values(claim, claimed, again, relative=_POINT, absolute=_POINT)
         else:

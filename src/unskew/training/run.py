@@ -22,7 +22,6 @@ from unskew.files.plain_json import write_json
 from unskew.records import Floats
 from unskew.report.files import write_summary
 from unskew.runs.evaluate import read_memberships_table
-from unskew.runs.forecast import join_forecast
 from unskew.runs.output import (
     PAGE,
     WEIGHTS,
@@ -31,6 +30,7 @@ from unskew.runs.output import (
     write_refusal,
     write_run,
 )
+from unskew.runs.page_panels import join_panels
 from unskew.runs.pipeline import Run
 from unskew.runs.pipeline import run as run_in_memory
 from unskew.runs.projections import PROJECTIONS, write_projections
@@ -247,7 +247,7 @@ def _weigh(
         write_refusal(training.inputs, error.summary, out)
         raise
     try_judging(training, join_weights(training.inputs.pool, run.weights.frame()))
-    return run if run.forecast is not None else join_forecast(run, out)
+    return join_panels(run, out)
 
 
 def _with_split_table(run: Run, training: TrainingInputs, out: Path) -> Run:

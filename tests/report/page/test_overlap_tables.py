@@ -81,9 +81,9 @@ def test_constants_that_are_unknown_are_left_out_and_limits_stand_beside_them() 
     rows = {row[0].text: (row[1].value, row[2].value) for row in constant_table(PANEL).rows}
     assert rows == {
         "Weakest link, images": (7.0, 10.0),
-        "κ": (0.03, None),
-        "Spectral gap": (0.2, None),
-        "σ₂": (0.01, 0.001),
+        "Weakest pair, κ": (0.03, None),
+        "Mixing (spectral gap)": (0.2, None),
+        "Curvature, σ₂": (0.01, 0.001),
     }
 
 

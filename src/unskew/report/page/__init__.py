@@ -4,6 +4,7 @@
 - ``html``: the page: a `Summary` as one HTML file that requests nothing and runs only its own
   script.
 - ``mixture_tables``: in which ratio the sources are mixed today, and in which the weights mix them.
+- ``model_tables``: trained arms, the ways that one was chosen from, rehearsed sources.
 - ``monitor_page``: the page of `unskew monitor`: verdict, evidence over time, changes, coverage.
 - ``overlap_tables``: links between the sources as tables, and the weakest in one sentence.
 - ``pairs_page``: the page of compared pairs: ROC, error rates, subgroups.

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from unskew.report.page import (
     mixture_tables,
+    model_tables,
     overlap_tables,
     panels,
     plots_columns,
@@ -71,6 +72,7 @@ def _render(summary: Summary, budget: int) -> str:
         plots_rows=plots_rows,
         plots_targets=plots_targets,
         plots_weights=plots_weights,
+        model_tables=model_tables,
         panels=panels,
     )
 

@@ -32,10 +32,18 @@ _CONSTANTS = (
     ),
     ("Lone strata", "lone", "share of the variance in strata with a single image (or group)"),
     ("Weakest link, images", "weakest_count", "images behind the weakest link"),
-    ("κ", "kappa", "target mass that the weakest pair of linked sources shares"),
-    ("ε", "epsilon", "smallest chance of selection, relative to the same source's largest"),
-    ("Spectral gap", "spectral_gap", "0: the sources fall apart; 1: they all see the same"),
-    ("σ₂", "sigma2", "curvature along the weakest direction"),
+    ("Weakest pair, κ", "kappa", "target mass that the weakest pair of linked sources shares"),
+    (
+        "Smallest chance, ε",
+        "epsilon",
+        "relative to the largest chance of the same source",
+    ),
+    (
+        "Mixing (spectral gap)",
+        "spectral_gap",
+        "0: the sources fall apart; 1: all see the same",
+    ),
+    ("Curvature, σ₂", "sigma2", "curvature along the weakest direction"),
 )
 Matrix = Sequence[Sequence[Number]]
 

@@ -1,6 +1,6 @@
 """What the panels of a page show besides figures.
 
-Strata, splits, trained models, copies, unreadable images, check_fit, galleries, provenance.
+Strata, splits, copies, unreadable images, check_fit, galleries, provenance.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ from unskew.report.summary.record import (
     StratumRow,
     Summary,
     Thumbnail,
-    TrainingPanel,
 )
 
 T = TypeVar("T")
@@ -48,7 +47,6 @@ T = TypeVar("T")
 PICTURE_BUDGET = 2_500_000
 _PICTURE = re.compile(r"data:image/(?:jpeg|png|webp|gif);base64,[A-Za-z0-9+/]+=*")
 _LONGEST_TEXT = 60_000
-_NO_INTERVAL = (None, None)
 
 
 def strata_table(summary: Summary) -> PageTable:
@@ -116,57 +114,6 @@ def split_table(summary: Summary) -> PageTable:
         ("Effective images", lambda row: count_cell(row.ess)),
         (words("Note"), lambda row: TableCell(row.note)),
     )
-
-
-def training_table(panel: TrainingPanel) -> PageTable:
-    """List the trained arms: accuracy, worst class, and main − arm, each with its interval."""
-    level = f"{100 * panel.level:g}%"
-    spread = ("Spread of a training, points",) if len(panel.seeds) > 1 else ()
-    mean = "" if panel.labels is None else f", mean of {panel.labels} labels"
-    worst = "label: 100 × AUROC" if mean else "class"
-    columns = ("Arm", f"Accuracy{mean} ({level})", *spread, f"Worst {worst} ({level})")
-    rows = [
-        [
-            name_cell(arm.name),
-            _interval_cell(arm.accuracy, arm.accuracy_interval),
-            *([_interval_cell(arm.spread, _NO_INTERVAL)] if spread else []),
-            _interval_cell(arm.worst, arm.worst_interval, arm.worst_class),
-            _interval_cell(arm.gain, arm.gain_interval, signed=True),
-        ]
-        for arm in panel.arms
-    ]
-    gain = TableColumn(f"{shorten(panel.main, 40)} − arm, points ({level})")
-    return table("Models on held-out images, in %", (*columns, gain), rows)
-
-
-def ways_table(panel: TrainingPanel) -> PageTable:
-    """List the ways that the main arm was chosen from, on held-out images of train."""
-    return list_rows(
-        "Ways to learn from the weights, on images of train that were held out in turn",
-        panel.ways,
-        ("Way", lambda row: name_cell(f"{row.name} (chosen)" if row.is_chosen else row.name)),
-        ("Accuracy", lambda row: share_cell(row.accuracy)),
-        ("Gain, points", lambda row: _interval_cell(row.gain, _NO_INTERVAL, signed=True)),
-        ("Standard error", lambda row: _interval_cell(row.stderr, _NO_INTERVAL)),
-    )
-
-
-def _interval_cell(
-    value: float | None,
-    interval: tuple[float | None, float | None],
-    name: str | None = None,
-    *,
-    signed: bool = False,
-) -> TableCell:
-    """Show a share as ``84.1 (83.0 to 85.2)``, in percent or, signed, in points."""
-    if value is None:
-        return TableCell(MISSING)
-    low, high = interval
-    sign, ends = "+" if signed else "", ""
-    if low is not None and high is not None:
-        ends = f" ({100 * low:{sign}.1f} to {100 * high:{sign}.1f})"
-    prefix = "" if name is None else f"{shorten(name, 40)}: "
-    return TableCell(f"{prefix}{100 * value:{sign}.1f}{ends}", value)
 
 
 def fit_table(summary: Summary) -> PageTable:

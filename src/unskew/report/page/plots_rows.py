@@ -65,15 +65,18 @@ def plot_normalizers(sources: Sequence[SourceRow]) -> svg.Figure | None:
         for row in known
     ]
     return svg.Figure(
-        title="Normalizers Ω with 95% intervals",
+        title="Average chance of selection (Ω), with 95% intervals",
         drawing=svg.draw_rows(rows, scale),
-        label=f"Normalizers of {len(known)} sources on a logarithmic axis, with asymptotic and "
-        "bootstrap 95% intervals.",
+        label=f"Ω of {len(known)} sources on a logarithmic axis, with two 95% intervals: by a "
+        "formula and by the bootstrap.",
         table=_normalizer_table(known),
-        meaning="Ω is the average chance, up to scale, that the source selects an image of the "
-        "target. Where the two intervals "
-        "disagree, trust the wider: the asymptotic one misleads when overlap is weak.",
-        keys=(svg.Key("interval", "Asymptotic"), svg.Key("interval-second", "Bootstrap")),
+        meaning="How likely the source is to select an image of the target; only ratios between "
+        "sources mean something. Where the two intervals disagree, trust the wider: the formula "
+        "misleads when overlap is weak.",
+        keys=(
+            svg.Key("interval", "By a formula"),
+            svg.Key("interval-second", "By drawing the images again (bootstrap)"),
+        ),
     )
 
 
@@ -90,12 +93,12 @@ def _normalizer_marks(row: SourceRow, scale: svg.Scale) -> Markup:
 
 def _normalizer_table(sources: Sequence[SourceRow]) -> tables.PageTable:
     return tables.list_rows(
-        "Normalizers and their relative standard errors",
+        "Average chance of selection (Ω), and its relative standard errors",
         sources,
         ("Source", lambda row: tables.name_cell(row.name)),
         ("Ω", lambda row: tables.number_cell(row.normalizer)),
-        ("Relative error, asymptotic", lambda row: tables.error_cell(row.stderr)),
-        ("Relative error, bootstrap", lambda row: tables.error_cell(row.stderr_bootstrap)),
+        ("Relative error, by a formula", lambda row: tables.error_cell(row.stderr)),
+        ("Relative error, by the bootstrap", lambda row: tables.error_cell(row.stderr_bootstrap)),
     )
 
 
@@ -115,8 +118,8 @@ def sources_table(sources: Sequence[SourceRow], *, groups: bool) -> tables.PageT
     # With the target's masses of the strata every Ω is 1 by definition, without an error.
     known = all(row.normalizer in (None, 1.0) and not row.stderr for row in sources)
     of_normalizers: list[tuple[str, Callable[[SourceRow], tables.TableCell]]] = [
-        ("Ω", lambda row: tables.number_cell(row.normalizer)),
-        ("Error of Ω, asymptotic", lambda row: tables.error_cell(row.stderr)),
+        ("Average chance of selection, Ω", lambda row: tables.number_cell(row.normalizer)),
+        ("Error of Ω, formula", lambda row: tables.error_cell(row.stderr)),
         ("Error of Ω, bootstrap", lambda row: tables.error_cell(row.stderr_bootstrap)),
     ]
     return tables.list_rows(

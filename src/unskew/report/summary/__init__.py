@@ -24,6 +24,8 @@
 - ``stratum_table``: the strata of the target: how much of it each is, how much of the pool, and
   who sees it.
 - ``summarize``: a pool and its weights → the summary of a page.
+- ``rehearsal_panel``: a rehearsal, as `rehearsal.json` holds it, becomes a panel of the page.
+- ``rehearsal_record``: a rehearsal on the page: a part of `report.json`.
 - ``training_record``: the models of a training on the page: a part of `report.json`.
 - ``verdict_words``: the verdict with its reasons and next steps.
 - ``weighted_pool``: a pool joined to its weights by id, and its columns with what the target says

@@ -24,6 +24,7 @@ from unskew.report.summary.outcome_record import OutcomeByTarget as OutcomeByTar
 from unskew.report.summary.outcome_record import OutcomePanel as OutcomePanel
 from unskew.report.summary.outcome_record import OutcomeSource as OutcomeSource
 from unskew.report.summary.outcome_record import TargetsPanel as TargetsPanel
+from unskew.report.summary.rehearsal_record import RehearsalPanel as RehearsalPanel
 from unskew.report.summary.training_record import TrainingPanel as TrainingPanel
 
 Privacy = Literal["full", "aggregate"]
@@ -383,6 +384,7 @@ class Summary:
     targets: TargetsPanel | None = None  # None where there is one target
     training: TrainingPanel | None = None  # of the models, where any were trained
     mixture: MixturePanel | None = None  # None where the run was refused
+    rehearsal: RehearsalPanel | None = None  # None where none was made
 
     def __repr__(self) -> str:
         panels = f"{len(self.sources)} sources, {len(self.strata)} strata"

@@ -258,8 +258,8 @@ def _weak_steps(overlap: Overlap) -> list[str]:
         steps.append("Collect images of strata with a single one, or use coarser strata.")
     return [
         *steps,
-        "Compare the asymptotic with the bootstrap error bars of the sources; where they differ, "
-        "trust the larger.",
+        "Compare the two error bars of the sources, by a formula and by the bootstrap; where they "
+        "differ, trust the larger.",
     ]
 
 
