@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from small_trainings import train_and_stop, unequal_features
@@ -17,6 +19,7 @@ from unskew.learn import TrainedModel, load_trained, settings_of, train_model  #
 from unskew.learn.network_ways import ridge_of_refit, split_head  # noqa: E402
 from unskew.learn.presets import TAUS  # noqa: E402
 from unskew.learn.recipes import Recipe  # noqa: E402
+from unskew.splits.folds import unit_codes  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -92,8 +95,8 @@ def test_auto_leaves_layers_that_it_cannot_or_need_not_refit(tmp_path) -> None:
     bent = _settings(model="training_networks:bent_logits")
     for name, images, settings, word in (
         ("bent", data, bent, "does not end with a linear layer"),
-        ("even", even, _settings(), "half, where networks start;"),
-        ("rounded", rounded, _settings(), "half, where networks start;"),
+        ("even", even, _settings(), "half, in which auto trains networks;"),
+        ("rounded", rounded, _settings(), "half, in which auto trains networks;"),
     ):
         model = train_model(images, settings, tmp_path / name, logs=False)
         half = replace(settings, way="half")
@@ -107,7 +110,7 @@ def test_validation_images_may_object_to_a_refitted_layer(tmp_path, monkeypatch)
     monkeypatch.setattr("unskew.learn.network_ways._RIDGE_OF_ALL", 1e6)
     data = replace(unequal_features(600, 0), validation=unequal_features(3000, 1))
     model = train_model(data, _settings(), tmp_path / "auto", logs=False)
-    assert "points worse on the validation images" in model.choice.reason
+    assert re.search(r"it is worse \(-\d+\.\d ± \d+\.\d points on the valid", model.choice.reason)
     half = train_model(data, _settings(way="half"), tmp_path / "half", logs=False)
     np.testing.assert_array_equal(_logits(model, data.X), _logits(half, data.X))
 
@@ -142,6 +145,26 @@ def test_a_named_way_is_left_as_it_is_trained(tmp_path) -> None:
     for way in ("weights", "half", "logit"):
         model = train_model(data, _settings(way=way, epochs=1), tmp_path / way, logs=False)
         assert (model.choice.way, model.calibration) == (way, None)
+        assert "not calibrated" in model.choice.reason
+
+
+def test_the_reason_says_what_the_refitted_layer_gained(tmp_path) -> None:
+    data = replace(unequal_features(600, 0), validation=unequal_features(3000, 1))
+    settings = _settings(model="training_networks:two_layers", epochs=1)
+    model = train_model(data, settings, tmp_path / "auto", logs=False)
+    half = train_model(data, replace(settings, way="half"), tmp_path / "half", logs=False)
+    held = data.validation
+    hits = [(_logits(one, held.X).argmax(axis=1) == held.label) * 1.0 for one in (model, half)]
+    gain = 100 * np.average(hits[0] - hits[1], weights=held.weight)
+    assert f"refitted on all training images by logit ({gain:+.1f} ± " in model.choice.reason
+
+
+def test_an_arm_that_is_no_way_of_the_weights_says_so(tmp_path) -> None:
+    data = unequal_features(300, 0)
+    for name, settings in (("net", _settings(epochs=1)), ("probe", settings_of("probe"))):
+        model = train_model(data, settings, tmp_path / name, recipe=Recipe(), logs=False)
+        assert model.choice.way == "weights"
+        assert "as the arm is defined" in model.choice.reason
 
 
 def test_a_run_that_is_stopped_before_it_is_finished_ends_in_the_same_bytes(
@@ -165,6 +188,22 @@ def test_the_head_is_two_of_eleven_units_of_every_class() -> None:
         units = (data.label == m).sum() / 2
         assert abs((head.label == m).sum() / 2 - units * 2 / 11) <= 0.5
     assert not np.array_equal(split_head(data, 1)[1].id, head.id)
+
+
+def test_neither_a_group_nor_a_copy_is_in_body_and_head(tmp_path) -> None:
+    """Units as `unskew train` makes them: groups, copies of an image, and chains of the two."""
+    rng = np.random.default_rng(0)
+    group = np.where(rng.random(6600) < 0.2, rng.integers(0, 600, 6600), np.arange(700, 7300))
+    content = np.where(rng.random(6600) < 0.1, rng.integers(0, 300, 6600), np.arange(1000, 7600))
+    frame = pd.DataFrame({"group": group.astype(str), "content": content.astype(str)})
+    data = replace(unequal_features(6600, 0), group=unit_codes(frame))
+    body, head = split_head(data, 0)
+    rows = {name: np.searchsorted(data.id, part.id) for name, part in (("b", body), ("h", head))}
+    assert sorted(np.concatenate(list(rows.values())).tolist()) == list(range(6600))
+    for column in (group, content):
+        assert not set(column[rows["b"]]) & set(column[rows["h"]])
+    assert set(head.label) == set(body.label) == {0, 1, 2}
+    assert 0.15 < len(head) / 6600 < 0.2
 
 
 def test_the_head_is_the_tuned_probe_of_the_body_s_features(tmp_path) -> None:

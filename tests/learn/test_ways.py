@@ -135,6 +135,10 @@ def test_of_a_single_way_only_the_ridge_is_chosen() -> None:
     # One candidate is so much better that choosing it flatters nobody: what is left is the scatter
     # of 200 replicates, 0.0004.
     assert choice.optimism == pytest.approx(0.0, abs=2e-3)
+    # One row is no comparison, and its score is corrected for the ridge.
+    alone = replace(choice, score=choice.scores[0].score - 0.01)
+    assert choice.compared == ()
+    assert "choice of its ridge" in alone.sentence
     few = HeldOutHits(np.zeros(2), judged.ridge, hits[:, :100], np.ones(100), np.arange(100))
     assert (choose_way(few).way, choose_way(few).ridge) == ("weights", 0.01)
     assert choose_way(few).optimism == 0.0

@@ -12,6 +12,7 @@ import pytest
 
 from training_runs import read_json
 from unskew.evaluation.predictions import evaluate_predictions
+from unskew.learn.presets import OF_PROBES
 from unskew.learn.ways import WayChoice, WayScore
 from unskew.report.summary.plain import summary_from_json
 from unskew.training.arm_scores import Scores
@@ -117,6 +118,18 @@ def test_a_card_says_which_way_was_chosen_and_from_which(hostile: tuple[CardFact
     assert f"| way | half: because. {corrected} Ridge 0.01. |" in card
     assert "| weights | 70.0% | -2.0 | 1.0 |" in card
     assert "| half (chosen) | 72.0% | +0.0 | 0.0 |" in card
+    alone = render_card(replace(facts, choice=replace(choice, scores=rows[1:])), scores)
+    assert "| way | half: because." in alone
+    assert "Ways to learn from the weights" not in alone
+
+
+def test_the_card_of_a_probe_has_no_settings_of_networks(hostile: tuple[CardFacts, Scores]) -> None:
+    facts, scores = hostile
+    assert "| weights enter by | loss |" in render_card(facts, scores)
+    settings = {name: facts.settings.get(name) for name in OF_PROBES}
+    card = render_card(replace(facts, settings=settings), scores)
+    assert "| weights enter by |" not in card
+    assert "| epoch |" not in card
 
 
 def test_a_card_says_which_split_chose_the_epoch(hostile: tuple[CardFacts, Scores]) -> None:

@@ -100,9 +100,13 @@ def _baseline_arm(baseline: Baseline, classes: Sequence[str]) -> ProbeArm:
     if baseline.logit_offset is None or baseline.classes is None:
         return ProbeArm(baseline.name, baseline.weight)
     if baseline.form != "posthoc":
+        instead = {
+            "logit_adjustment": "use form='posthoc'",
+            "classifier_retraining": "which is nothing but a last layer",
+        }.get(baseline.name, "compare the networks themselves with `unskew train`")
         raise ConfigError(
             f"{baseline.name} in the form {baseline.form!r} is for networks, and a forecast is "
-            "made with a probe: use logit_adjustment, with form='posthoc'.",
+            f"made with a probe: {instead}.",
             option="form",
             value=baseline.form,
         )

@@ -25,7 +25,7 @@ from unskew.learn.probe import Probe
 from unskew.learn.probe_grid import TunedProbe, dialled_probe, tune_probe
 from unskew.learn.recipes import after_training
 from unskew.learn.training_data import DeviceRows, TrainingData, rows_at_once
-from unskew.learn.ways import LEAST_ESS, WayChoice, way_of
+from unskew.learn.ways import AS_DEFINED, LEAST_ESS, WayChoice, way_of
 from unskew.records import Estimate, Floats, Ints
 from unskew.records.clustered_mean import effective_size, plain_mean
 
@@ -117,16 +117,16 @@ def finish_network(
     """
     network.load_state_dict(kept)
     way, calibration = way_of(run.tau), after_training(run.recipe)
-    choice = WayChoice(way, None, f"{way}: no other way was tried.")
     validation, refitted, words, share = judged.get("validation"), None, "", 1.0
     if start is not None:
         share, words = _average(network, start, kept, validation)
-        choice = replace(choice, reason=f"{way}{words}; no other way was tried.")
+    reason = f"{way}: asked for{words}; its probabilities are as trained, not calibrated."
+    choice = WayChoice(way, None, AS_DEFINED if run.recipe is not None else reason)
     if run.refits and layer is not None:
         refitted, (choice, last) = layer, _refit(network, layer, run)
         calibration = calibration if last is None else last.to_dict()
     elif run.recipe is None and run.settings.way == "auto":
-        words = f"half, where networks start{words}"
+        words = f"half, in which auto trains networks{words}"
         if share > 0:
             refitted, words = _refit_all(network, run, validation, words)
         choice, calibration = _calibrate(network, validation, run.settings.seed, words)
@@ -265,7 +265,7 @@ def _refit_all(
         return None, start
     layer = find_last_layer(network, data.X.shape[1:], len(data.classes))
     if layer is None:
-        return None, f"{start} (it does not end with a linear layer that could be refitted)"
+        return None, f"{start} (this one does not end with a linear layer that could be refitted)"
     rows = DeviceRows(data, next(network.parameters()).device)
     feature_nd, mean_d, divisor_d = scaled_before(network, layer, rows)
 
@@ -281,20 +281,21 @@ def _refit_all(
         probe = fit_each_label(data.label, data.weight, size, lambda m, rows, y: fit(rows, y))
     else:
         probe = fit(slice(None), data.label)
+    against = ""
     if validation is not None and _worth(validation.data) >= LEAST_ESS:
-        lead = _lead_of_own(
+        gain = _gain_of_refit(
             network,
             layer,
             validation,
             lambda x_nd: probe.logits(((x_nd - mean_d) / divisor_d).astype(np.float32)),
         )
-        if lead.value > lead.stderr:
-            return None, (
-                f"{start}, its last layer as trained: refitted, it is {100 * lead.value:.1f} ± "
-                f"{100 * lead.stderr:.1f} points worse on the validation images"
-            )
+        points = f"{100 * gain.value:+.1f} ± {100 * gain.stderr:.1f} points"
+        against = f" ({points} on the validation images)"
+        if gain.value < -gain.stderr:
+            return None, f"{start}; its last layer stays as trained: refitted, it is worse{against}"
     put_last_layer(network, layer, probe, mean_d, divisor_d)
-    return layer, f"{start}, its last layer refitted on all training images by logit"
+    done = "then its last layer was refitted on all training images by logit"
+    return layer, f"{start}; {done}{against}"
 
 
 def ridge_of_refit(feature_nd: npt.NDArray[Any], weight_n: Floats, n_classes: int) -> float:
@@ -308,17 +309,17 @@ def ridge_of_refit(feature_nd: npt.NDArray[Any], weight_n: Floats, n_classes: in
     return max(_RIDGE_OF_ALL * float(curvature), _LEAST_RIDGE)
 
 
-def _lead_of_own(
+def _gain_of_refit(
     network: Any, layer: LastLayer, validation: DeviceRows, refitted: Callable[[Any], Floats]
 ) -> Estimate:
-    """Return by how much the layer as trained is better, in weighted accuracy, than a refitted."""
+    """Return by how much a refitted layer is better, in weighted accuracy, than as trained."""
     from unskew.learn.last_layer import inputs_before
 
     data = validation.data
     own_n = hits_of(logits_of(network, validation), data.label)
     other_n = hits_of(refitted(inputs_before(network, layer, validation)), data.label)
     weight_n = data.weight / data.weight.sum()
-    return plain_mean(weight_n, own_n - other_n, data.unit)
+    return plain_mean(weight_n, other_n - own_n, data.unit)
 
 
 def hits_of(logit_nm: npt.NDArray[np.floating], label: npt.NDArray[Any]) -> Floats:
@@ -338,9 +339,11 @@ def _calibrate(
         reason = f"{start}; there are no validation images to calibrate its probabilities on."
         return WayChoice("half", None, reason), None
     data, ess = validation.data, _worth(validation.data)
-    worth = f"the validation images are worth {ess:.0f} equally weighted ones"
+    worth = f"are worth {ess:.0f} equally weighted ones, and"
     if ess < _ENOUGH_FOR_SCALE:
-        reason = f"{start}; {worth}, and calibration needs {_ENOUGH_FOR_SCALE:.0f}."
+        reason = (
+            f"{start}; the validation images {worth} calibration needs {_ENOUGH_FOR_SCALE:.0f}."
+        )
         return WayChoice("half", None, reason), None
     logit_nm = logits_of(network, validation)
     if data.has_label_sets:
@@ -349,7 +352,7 @@ def _calibrate(
         fitted = fit_logit_calibration(logit_nm, data.label, data.weight, biases=False)
         reason = (
             f"{start}; its probabilities are calibrated on the validation images, by one "
-            f"temperature: {worth}, and biases of the classes need {LEAST_ESS:.0f}."
+            f"temperature: these {worth} biases of the classes need {LEAST_ESS:.0f}."
         )
         return WayChoice("half", None, reason, ess=ess), fitted.to_dict()
     calibration, gain = choose_calibration(logit_nm, data.label, data.weight, data.unit, seed=seed)

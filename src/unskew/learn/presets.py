@@ -216,6 +216,8 @@ PRESETS: dict[str, dict[str, Any]] = {
         "scaling": "fourth_root",
     },
 }
+# What a probe, which is fitted exactly, reads of the settings.
+OF_PROBES = ("preset", "model", "way", "ridge", "scaling", "seed", "logger", "logger_options")
 # Of the preset "fast" with another network: its own rate is for logits divided by 9.
 _OTHER_NETWORKS: dict[str, Any] = {"learning_rate": 0.1, "momentum": 0.9, "weight_decay": 5e-4}
 

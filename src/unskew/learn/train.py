@@ -57,7 +57,7 @@ from unskew.learn.training_data import (
 )
 from unskew.learn.training_logs import TrainingLogs, find_logger
 from unskew.learn.training_loop import TrainingLoop, TrainingRun
-from unskew.learn.ways import WAYS_OF_PROBE, check_way
+from unskew.learn.ways import AS_DEFINED, WAYS_OF_PROBE, check_way
 
 __all__ = [
     "PRESETS",
@@ -304,6 +304,9 @@ def _train_probe(run: TrainingRun) -> None:
                 advance=advance,
                 **options,
             )
+    choice = tuned.choice
+    if run.recipe is not None:
+        choice = replace(choice, reason=f"{AS_DEFINED} Its ridge is of the grid of all arms.")
     network.network.take(tuned.probe)
     last = tuned.calibration.of_spread() if isinstance(tuned, TunedProbe) else None
     row: dict[str, float] = {"epoch": 0, "learning_rate": 0.0}
@@ -324,7 +327,7 @@ def _train_probe(run: TrainingRun) -> None:
                 "network": network.state_dict(),
                 "epoch": 0,
                 "history": [row],
-                "choice": tuned.choice.to_dict(),
+                "choice": choice.to_dict(),
                 "calibration": None if last is None else last.to_dict(),
             },
         )

@@ -23,6 +23,8 @@ from unskew.records import Floats, Ints
 from unskew.records.clustered_mean import effective_size
 
 WAYS_OF_PROBE = ("auto", *TAUS)
+# Why an arm that is no way of the debiasing weights was trained as it was.
+AS_DEFINED = "weights: trained as the arm is defined; other ways are for the debiasing weights."
 # Fewer effective images than this judge too roughly to choose by.
 LEAST_ESS = 300.0
 # Where the choice starts, and what is used without one.
@@ -125,10 +127,20 @@ class WayChoice:
         """The reason, and what the choice leaves of the score."""
         if self.optimism <= 0 or self.score is None:
             return self.reason
+        if len(self.scores) == 1:
+            return (
+                f"{self.reason} Its accuracy on held-out images of train, corrected for the choice "
+                f"of its ridge on them, is {100 * self.score:.1f}%."
+            )
         return (
             f"{self.reason} Corrected for having been chosen on these images, its accuracy there "
             f"is {100 * self.score:.1f}%."
         )
+
+    @property
+    def compared(self) -> tuple[WayScore, ...]:
+        """The rows of ``scores`` where there is something to compare; a single one is none."""
+        return self.scores if len(self.scores) > 1 else ()
 
     def without_labels(self) -> WayChoice:
         """Return it without the names of labels, which may be withheld."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from unskew.evaluation.metric_value import MetricValue
 from unskew.files.fingerprints import find_versions, fingerprint_file
 from unskew.files.plain_json import json_value
+from unskew.learn.presets import OF_PROBES
 from unskew.report.page.tables import MISSING, show_count, show_number, show_share
 from unskew.report.summary.privacy import PRIVACY_RULE
 from unskew.training.arm_scores import Scores
@@ -59,7 +60,7 @@ class CardFacts:
     ----------
     title : of the run; None without one.
     summary : of the weights, as the page shows it: private values are withheld there already.
-    settings : of the training, by name.
+    settings : of the training, by name: those that the model reads.
     input : what the model takes, as a phrase.
     classes : names of the classes; None where privacy withholds them.
     images : images of each split, by name; None is withheld.
@@ -100,10 +101,13 @@ def gather_facts(prepared: Preparation, model: TrainedModel) -> CardFacts:
     parameters = 0
     if hasattr(model.network, "parameters"):
         parameters = sum(array.numel() for array in model.network.parameters())
+    settings = asdict(prepared.settings)
+    if prepared.settings.model == "probe":
+        settings = {name: settings[name] for name in OF_PROBES}
     return CardFacts(
         title=training.inputs.config.report.title,
         summary=summary,
-        settings=json_value(asdict(prepared.settings)),
+        settings=json_value(settings),
         input=_describe_input(training),
         classes=None if summary.privacy == "aggregate" else training.classes,
         images={row.name: row.images for row in summary.splits},

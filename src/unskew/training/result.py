@@ -263,11 +263,12 @@ class TrainingResult:
         choice = self.scores.choices.get(self.scores.main)
         if choice is None:
             return []
-        width = max((len(row.name) for row in choice.scores), default=0)
-        return [f"Way: {choice.sentence}"] + [
+        width = max((len(row.name) for row in choice.compared), default=0)
+        which = " of the first seed" * (len(self.scores.seeds) > 1)
+        return [f"Way{which}: {choice.sentence}"] + [
             f"  {row.name:{width}}  {100 * row.score:5.1f}%  {100 * row.gain:+5.1f} ± "
             f"{100 * row.stderr:.1f} points{'  (chosen)' if row is choice.own else ''}"
-            for row in choice.scores
+            for row in choice.compared
         ]
 
     def _epoch(self) -> list[str]:
@@ -295,6 +296,7 @@ def show_training(scores: Scores) -> TrainingPanel:
         which = "worst_label" if scores.has_label_sets else "worst_class"
         accuracy, worst = scores.accuracy(name), figures.get(which, MetricValue(None))
         gap = (scores.gain(name) if name in scores.gains else None) or MetricValue(None)
+        calibration = figures.get("calibration_error", MetricValue(None))
         return TrainedArm(
             name=name,
             accuracy=accuracy.value,
@@ -305,6 +307,8 @@ def show_training(scores: Scores) -> TrainingPanel:
             spread=accuracy.spread,
             gain=gap.value,
             gain_interval=gap.interval or none,
+            calibration=calibration.value,
+            calibration_interval=calibration.interval or none,
         )
 
     evaluation, choice = scores.evaluation, scores.choices.get(scores.main)
@@ -325,7 +329,7 @@ def show_training(scores: Scores) -> TrainingPanel:
 def _tried_ways(choice: WayChoice) -> tuple[TriedWay, ...]:
     return tuple(
         TriedWay(row.name, row.score, row.gain, row.stderr, row is choice.own)
-        for row in choice.scores
+        for row in choice.compared
     )
 
 

@@ -25,18 +25,21 @@ _NO_INTERVAL = (None, None)
 
 
 def training_table(panel: TrainingPanel) -> PageTable:
-    """List the trained arms: accuracy, worst class, and main − arm, each with its interval."""
+    """List the trained arms, each figure with its interval: main − arm comes last."""
     level = f"{100 * panel.level:g}%"
     spread = ("Spread of a training, points",) if len(panel.seeds) > 1 else ()
     mean = "" if panel.labels is None else f", mean of {panel.labels} labels"
     worst = "label: 100 × AUROC" if mean else "class"
-    columns = ("Arm", f"Accuracy{mean} ({level})", *spread, f"Worst {worst} ({level})")
+    is_known = any(arm.calibration is not None for arm in panel.arms)
+    error = (f"Calibration error ({level})",) if is_known else ()
+    columns = ("Arm", f"Accuracy{mean} ({level})", *spread, f"Worst {worst} ({level})", *error)
     rows = [
         [
             name_cell(arm.name),
             _interval_cell(arm.accuracy, arm.accuracy_interval),
             *([_interval_cell(arm.spread, _NO_INTERVAL)] if spread else []),
             _interval_cell(arm.worst, arm.worst_interval, arm.worst_class),
+            *([_interval_cell(arm.calibration, arm.calibration_interval)] if error else []),
             _interval_cell(arm.gain, arm.gain_interval, signed=True),
         ]
         for arm in panel.arms

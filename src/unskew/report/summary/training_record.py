@@ -11,7 +11,8 @@ Number = float | None
 class TrainedArm:
     """One arm on the held-out images, weighted to the target; ``gain`` is main − this arm.
 
-    ``spread``: standard deviation of the accuracy over seeds; None with one seed.
+    ``spread``: standard deviation of the accuracy over seeds; None with one seed. ``calibration``:
+    calibration error of the probabilities.
     """
 
     name: str
@@ -23,6 +24,8 @@ class TrainedArm:
     spread: Number
     gain: Number
     gain_interval: tuple[Number, Number]
+    calibration: Number = None
+    calibration_interval: tuple[Number, Number] = (None, None)
 
 
 @dataclass(frozen=True)
