@@ -55,9 +55,25 @@ def test_a_decoded_column_is_kept_in_its_own_type_and_not_read_again(
     assert again["x"].type == pa.float32()
     assert again["x"].to_pylist() == first["x"].to_pylist()
     assert again["name"].to_pylist() == first["name"].to_pylist()
-    kept.write_bytes(b"damaged")
+    # One bit gave other numbers, and said nothing.
+    kept.write_bytes(kept.read_bytes().replace(b"\x80?", b"\x80>", 1))
     with pytest.raises(DataError, match=r"p\.parquet"):
         read_block(block, ["name", "x"], cache)
+
+
+def test_texts_that_a_part_repeats_are_counted_before_they_are_written_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A few kilobytes of such a part took all memory."""
+    part = tmp_path / "p.parquet"
+    pd.DataFrame({"label": ["x" * 10_000] * 3000, "id": range(3000)}).to_parquet(part)
+    monkeypatch.setenv("UNSKEW_MAX_UNPACKED", "2e7")
+    (block,) = cut_blocks([inspect_part(str(part))], 10_000)
+    assert read_block(block, ["id"]).num_rows == 3000
+    with pytest.raises(DataError, match="UNSKEW_MAX_UNPACKED"):
+        read_block(block, ["label"])
+    few = cut_blocks([inspect_part(str(part))], 1000)[0]
+    assert read_block(few, ["label"]).num_rows == 1000
 
 
 def test_a_cache_that_cannot_be_written_costs_nothing_but_time(part: Path) -> None:

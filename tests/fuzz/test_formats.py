@@ -109,6 +109,10 @@ def _sources(file: Path) -> None:
             pool.images.read(row)
 
 
+def _table(file: Path) -> None:
+    read_sources({**find_sources([file], file.parent), "images": False}, file.parent)
+
+
 def _decoded(file: Path) -> None:
     with pillow_unlimited():
         decode_image(file.read_bytes())
@@ -151,7 +155,7 @@ FORMATS: dict[str, tuple[bytes, Callable[[Path], object]]] = {
     "table.csv.gz": (gzip.compress(CSV, mtime=0), _sources),
     "table.jsonl": (JSONL, _sources),
     "table.json": (FRAME.to_json(orient="records").encode(), _sources),
-    "coco.json": (COCO, _sources),
+    "coco.json": (COCO, _table),
     "table.parquet": (_parquet(FRAME.set_index("id")), _sources),
     "compressed.npz": (_npz(**IMAGES), _sources),
     "stored.npz": (_stored(**IMAGES), _sources),
@@ -193,6 +197,14 @@ def _tried(file: Path, content: bytes, read: Callable[[Path], object]) -> str | 
     return f"{took:.1f} seconds" if took > SECONDS else None
 
 
+def _write_and_read(file: Path, content: bytes, read: Callable[[Path], object]) -> None:
+    """Read what is not damaged: a reader that refuses everything would pass for a good one."""
+    file.write_bytes(content)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        read(file)
+
+
 def _check_all(file: Path, contents: list[bytes], read: Callable[[Path], object]) -> None:
     wrong = {at: _tried(file, content, read) for at, content in enumerate(contents)}
     wrong = {at: what for at, what in wrong.items() if what is not None}
@@ -203,7 +215,7 @@ def _check_all(file: Path, contents: list[bytes], read: Callable[[Path], object]
 def test_a_damaged_file_is_read_or_refused(name: str, tmp_path: Path) -> None:
     content, read = FORMATS[name]
     FRAME.to_csv(tmp_path / "t.csv", index=False)
-    assert _tried(tmp_path / name, content, read) is None
+    _write_and_read(tmp_path / name, content, read)
     _check_all(tmp_path / name, list(mutants(content, COUNT // SLOW.get(name, 1), SEED)), read)
 
 

@@ -4,14 +4,17 @@ A block is named by file and row range, cut at row groups where these are no lar
 should be. Columns that several passes read are kept on the disk of whoever reads them, column by
 column, in the file's own type, uncompressed (Arrow's file format, mapped into memory): the name of
 such a file is a fingerprint of path, size and time of the part, the rows and the column, so that a
-part that changed is never mistaken for what it was. A disk without room costs time, not the result.
+part that changed is never mistaken for what it was, and a checksum ends it. A disk without room
+costs time, not the result.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import logging
 import os
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,10 +23,12 @@ from typing import Any
 from unskew.errors import DataError, first_few
 from unskew.files.addresses import check_asking
 from unskew.files.leftovers import remove_path, unfinished_path
-from unskew.files.reading import check_regular, damage_named
+from unskew.files.reading import check_long_texts, check_regular, check_unpacked, damage_named
 
 # 2^20 rows are the most that Arrow writes into a row group by default.
 BLOCK_ROWS = 1 << 20
+# Bytes of the checksum at the end of a kept column.
+_SUM = 4
 _logger = logging.getLogger(__name__)
 
 
@@ -170,6 +175,8 @@ def _read_part(block: FileBlock, columns: Sequence[str]) -> Any:
             path=block.path,
         )
     low, high = block.start - block.offset, block.stop - block.offset
+    if "://" not in block.path:
+        _check_unpacked(block, tuple(columns))
     with damage_named(block.path, "Parquet", silent=False), open_part(block.path) as file:
         groups = list(range(*block.groups))
         held = sum(file.metadata.row_group(at).num_rows for at in groups)
@@ -187,6 +194,19 @@ def _read_part(block: FileBlock, columns: Sequence[str]) -> Any:
             )
         table.validate(full=True)  # offsets beyond a buffer would be read
         return table.replace_schema_metadata(None)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _check_unpacked(block: FileBlock, columns: tuple[str, ...]) -> None:
+    """Refuse, before its first pass, a block that would unpack to more than the limit."""
+    path, groups = block.path, range(*block.groups)
+    with damage_named(path, "Parquet", silent=False):
+        with open_part(path) as file:
+            held = [file.metadata.row_group(at) for at in groups]
+        part = len(block) / max(1, sum(group.num_rows for group in held))
+        size = sum(group.total_byte_size for group in held)
+        check_unpacked(int(part * size), path, os.path.getsize(path))
+        check_long_texts(path, columns, groups, part)
 
 
 def _read_range(file: Any, groups: list[int], columns: list[str], low: int, high: int) -> Any:
@@ -261,10 +281,29 @@ def _read_kept(file: Path) -> Any:
     if not file.exists():
         return None
     try:
-        return pa.ipc.open_file(pa.memory_map(str(file))).read_all().column(0)
+        status = os.stat(file)
+        if _is_whole(str(file), status.st_size, status.st_mtime_ns):
+            content = pa.memory_map(str(file)).read_buffer().slice(0, status.st_size - _SUM)
+            return pa.ipc.open_file(content).read_all().column(0)
     except (pa.ArrowInvalid, OSError):
-        file.unlink(missing_ok=True)
-        return None
+        pass
+    _logger.warning("%s is damaged; its column is decoded again.", file)
+    file.unlink(missing_ok=True)
+    return None
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _is_whole(file: str, size: int, changed: int) -> bool:
+    """Compare a file, once in each process, with the checksum at its end."""
+    import pyarrow as pa
+
+    kept = pa.memory_map(file).read_buffer()
+    start = max(0, size - _SUM)
+    return _checksum(kept.slice(0, start)) == kept.slice(start).to_pybytes()
+
+
+def _checksum(content: Any) -> bytes:
+    return zlib.crc32(content).to_bytes(_SUM, "big")
 
 
 def _keep(table: Any, file: Path) -> None:
@@ -276,6 +315,9 @@ def _keep(table: Any, file: Path) -> None:
         table = table.combine_chunks()
         with pa.OSFile(str(beside), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
             writer.write_table(table)
+        checksum = _checksum(pa.memory_map(str(beside)).read_buffer())
+        with open(beside, "ab") as stream:
+            stream.write(checksum)
         beside.replace(file)
     except OSError as error:
         # A full disk makes every pass decode again; it changes no number.

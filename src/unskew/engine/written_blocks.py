@@ -99,5 +99,5 @@ def _read_marker(folder: Path, file: OutputFile) -> dict[str, Any] | None:
         marker: dict[str, Any] = json.loads(_marker(folder, file).read_text(encoding="utf-8"))
         is_whole = (folder / file.name).stat().st_size == marker["size"]
         return marker if is_whole and marker["key"] == file.key and "result" in marker else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

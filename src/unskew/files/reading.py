@@ -248,6 +248,34 @@ def _long_texts(
     return [name for name, size in size_of.items() if size > limit], rows
 
 
+def check_long_texts(
+    path: Path_, names: Sequence[str], groups: Sequence[int], part: float = 1.0
+) -> None:
+    """Refuse row groups whose texts, written out, would take more than the limit.
+
+    ``part``: of their rows, how many are to be read at once.
+    """
+    import pyarrow.parquet as pq
+
+    packed = check_regular(path)
+    with pq.ParquetFile(path) as file:
+        schema = file.schema_arrow
+        rows = [file.metadata.row_group(at).num_rows for at in groups]
+    texts = [name for name in names if name in schema.names and _is_text(schema.field(name).type)]
+    for name in texts:
+        longest = [_longest_in_dictionary(path, None, at, name) for at in groups]
+        is_known = None not in longest
+        most = sum(row * (one or 0) for row, one in zip(rows, longest, strict=True))
+        if is_known and part * most <= unpacked_limit(packed):
+            continue
+        size = 0
+        with pq.ParquetFile(path, read_dictionary=[name] if is_known else None) as file:
+            at_once = _ROWS_AT_ONCE if is_known else _FEW_ROWS
+            for batch in file.iter_batches(at_once, row_groups=list(groups), columns=[name]):
+                size += _dense_size(batch.column(0))
+                check_unpacked(int(part * size), path, packed)
+
+
 def _is_text(kind: Any) -> bool:
     import pyarrow as pa
 

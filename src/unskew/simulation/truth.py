@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unskew.errors import DataError
 from unskew.files.checksums import check_files
-from unskew.files.reading import read_json, read_parquet
+from unskew.files.reading import damage_named, read_json, read_parquet
 from unskew.records import Floats
 from unskew.simulation.files import POPULATION, TRUTH, TRUTH_RECORD
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -92,11 +95,16 @@ def compare_with_truth(simulated: Path, results: Path) -> TruthComparison:
     for name in (TRUTH, TRUTH_RECORD, POPULATION):
         if not (simulated / name).is_file():
             raise _no_file(simulated / name, "unskew simulate")
-    truth, population = read_parquet(simulated / TRUTH), read_parquet(simulated / POPULATION)
     if not (results / "weights.parquet").is_file():
         raise _no_file(results / "weights.parquet", "unskew weigh")
     check_files(results, ("weights.parquet",))
     weights = read_weights_table(results / "weights.parquet")
+    with damage_named(simulated, "a simulation", silent=False):
+        return _compare(simulated, results, weights)
+
+
+def _compare(simulated: Path, results: Path, weights: pd.DataFrame) -> TruthComparison:
+    truth, population = read_parquet(simulated / TRUTH), read_parquet(simulated / POPULATION)
     joined = truth.merge(
         weights[["id", "weight"]].rename(columns={"weight": "debiased"}).astype({"id": str}),
         on="id",

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from unskew.errors import DataError, did_you_mean, first_few
-from unskew.files.reading import damage_named
+from unskew.files.addresses import local_file
 from unskew.records import Pool
 from unskew.records.pool_table import ROLES
 
@@ -87,12 +87,7 @@ def _find_files(place: str, base: str | os.PathLike[str]) -> list[str]:
 
 
 def _read_file(path: str, base: str | os.PathLike[str]) -> pd.DataFrame:
-    from unskew.engine.blocks import open_part
     from unskew.sources.tables import read_table
 
-    if "://" not in path:
-        file = os.path.join(base, path)
+    with local_file(base, path) as file:
         return read_table(file, path).frame
-    with damage_named(path, "Parquet", silent=False), open_part(path) as part:
-        frame: pd.DataFrame = part.read(use_threads=False).to_pandas()
-        return frame
