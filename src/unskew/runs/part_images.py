@@ -26,7 +26,7 @@ from unskew.errors import ConfigError, DataError, ImageError, first_few
 from unskew.records.design_weights import DESIGN_WEIGHT
 from unskew.records.pool import Images, RawImage
 from unskew.represent.base import Representation, column_names
-from unskew.represent.decode import MAX_PIXELS
+from unskew.represent.decode import MAX_PIXELS, pillow_unlimited
 from unskew.represent.image_tasks import Worker
 from unskew.represent.user_functions import read_representations
 from unskew.sources.files import FileImages
@@ -194,7 +194,9 @@ def _write_chunk(
     (block,) = file.blocks
     table = state.reader.read(block, ["id", state.column, DESIGN_WEIGHT])
     images = ColumnImages(state.base, table[state.column].tolist())
-    result = Worker(images, representations, None, state.max_pixels).work(range(len(table)))
+    with pillow_unlimited():
+        worker = Worker(images, representations, None, state.max_pixels)
+        result = worker.work(range(len(table)))
     if len(result.failed) == len(table):
         reason = next(iter(result.failed.values()))
         raise DataError(
