@@ -26,7 +26,7 @@ SUBSAMPLE = 1_000_000
 # Arrays of (rows, sources) in a pass at one time, and rows of a block that are worth its overhead.
 _ARRAYS, _LEAST_ROWS = 4, 4096
 # What a command does with more images than the subsample has.
-Beyond = Literal["refuse", "sample", "parts"]
+Beyond = Literal["refuse", "sample", "parts", "any"]
 log = logging.getLogger(__name__)
 
 
@@ -165,8 +165,9 @@ def settle_parts(config: RunConfig, pool: PartPool, beyond: Beyond) -> Pool:
             value=size,
             count=len(pool),
         )
-    if beyond == "parts":
-        _check_streamed(config, pool)
+    if beyond in ("parts", "any"):
+        if beyond == "parts":
+            _check_streamed(config, pool)
         return pool
     main = config.for_target(None)
     log.warning(
