@@ -163,3 +163,9 @@ def test_a_link_that_the_subsample_misses_is_no_verdict_on_all_images(tmp_path: 
     write_parts(tmp_path, frame)
     with pytest.raises(OverlapError, match="larger subsample"):
         unskew.debias(Pool.from_parquet(tmp_path), *KNOWN, subsample=900)
+
+
+def test_several_targets_are_compared_in_memory(tmp_path: Path) -> None:
+    write_parts(tmp_path)
+    with pytest.raises(ConfigError, match="sample"):
+        unskew.debias_targets(Pool.from_parquet(tmp_path), STRATA[0], {"one": STRATA[1]})

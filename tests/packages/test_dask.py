@@ -73,6 +73,12 @@ def test_a_killed_worker_that_holds_a_task_changes_no_result(tmp_path: Path) -> 
     assert results == [block * block for block in range(12)]
 
 
+def test_what_the_passes_need_outlives_the_workers_that_held_it(tmp_path: Path) -> None:
+    with opened_engine("dask", EngineSettings(workers=1)) as engine:
+        results = engine.map_blocks(kill_first_holder, range(3, 5), str(tmp_path))
+    assert results == [9, 16]
+
+
 def test_a_cluster_that_shrinks_finishes_on_the_workers_that_are_left(tmp_path: Path) -> None:
     write_parts(tmp_path / "pool")
     pool = Pool.from_parquet(tmp_path / "pool", block_rows=200)
@@ -131,7 +137,7 @@ def test_a_driver_that_is_killed_leaves_whole_parts_and_a_rerun_the_missing_ones
     arguments = [sys.executable, "-c", DRIVER, str(tmp_path / "pool"), str(out)]
     paths = os.pathsep.join(map(str, [Path(__file__).parents[1], *sys.path]))
     driver = subprocess.Popen(arguments, env=os.environ | {"PYTHONPATH": paths})
-    while not list(out.glob("*.parquet")):
+    while not list(out.glob(".complete/*.json")):
         assert driver.poll() is None
         time.sleep(0.02)
     driver.kill()

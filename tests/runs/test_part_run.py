@@ -152,7 +152,6 @@ def test_what_needs_all_images_at_once_says_what_to_do(tmp_path: Path) -> None:
     unskew.run(path, out)
     with refused(ConfigError, key="engine.subsample"):
         unskew.evaluate_run(out, path)
-    assert run_command(["split", str(path), "--quiet"]) == 2
     assert run_command(["export", str(out), "--to", "mixture"]) == 2
     (tmp_path / "other" / "weights").mkdir(parents=True)
     with refused(DataError, path=str(tmp_path / "other" / "weights")):

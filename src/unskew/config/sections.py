@@ -102,7 +102,8 @@ class SourcesSection(Section):
     parquet: Text | dict[Text, Text] | None = setting(
         "a folder, glob, file or address, or a table of name = one of these",
         "Parquet parts, read block by block where they are [more than fits into memory](scale.md). "
-        "Images are opened only to compute [represent] features.",
+        "WebDataset shards (`train-*.tar`) are parts, too. Images are opened only to compute "
+        "[represent] features.",
         min_length=1,
     )
     source: Text | None = setting(

@@ -238,7 +238,17 @@ def debias_targets(
     >>> round(by_target.distance("city", "farm"), 12)
     0.4
     """
+    from unskew.sources.part_pool import PartPool
+
     _check_targets(targets)
+    if isinstance(pool, PartPool):
+        raise ConfigError(
+            "a pool over parts is weighed to one target after the other, debias(pool, bias, "
+            "target): weights of several are compared image by image, in memory. To compare them, "
+            "take pool.sample(n).",
+            option="pool",
+            count=len(pool),
+        )
     settings: dict[str, Any] = {"max_uncovered": max_uncovered, "check_sample": check_sample}
     settings |= {"rng": seed_of(rng), **options}
     weights, refused = weigh_each(

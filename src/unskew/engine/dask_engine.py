@@ -60,9 +60,10 @@ class DaskEngine(Engine):
         setup: Callable[[], Any] | None = None,
         resources: Mapping[str, float] | None = None,
     ) -> Iterator[Any]:
-        # Sent once to each worker, not with each block.
-        (sent,) = self.client.scatter([state], broadcast=True, hash=False)
         name, numbers = f"unskew-{secrets.token_hex(6)}", itertools.count()
+        # Sent once to each worker, not with each block; and a task, which is computed again where
+        # all workers that held it have died: scattered data would be lost.
+        sent = self.client.submit(_hand_over, state, key=f"{name}-state", pure=False)
         options = {
             "pure": False,
             "retries": self.settings.retries,
@@ -109,6 +110,12 @@ def _result(block: Any, future: Any) -> Any:
             "ran out: set a smaller block_rows, or give workers more memory.",
             option="block_rows",
         ) from error
+    except distributed.client.CancelledError as error:
+        raise DataError(
+            f"the Dask cluster went away, or gave up the computation ({error}). What was written "
+            "is complete: start again when the scheduler runs.",
+            option="address",
+        ) from error
 
 
 def _connect(address: str) -> Any:
@@ -150,6 +157,10 @@ def _check_versions(client: Any) -> None:
             value=version,
             allowed=[own],
         )
+
+
+def _hand_over(state: Any) -> Any:
+    return state
 
 
 def _version() -> str:

@@ -184,7 +184,7 @@ def read_inputs(
     pool, whole = read_pool(config), None
     if isinstance(pool, PartPool):
         whole, pool = pool, settle_parts(config, pool, beyond)
-        pool = pool if beyond == "parts" else _checked_pool(config, pool)
+        pool = pool if isinstance(pool, PartPool) else _checked_pool(config, pool)
     in_parts = isinstance(pool, PartPool)
     has_parts = config.sources.parquet is not None
     if pool.images is None and config.represent.computed and not has_parts:

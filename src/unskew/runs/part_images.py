@@ -23,13 +23,14 @@ from unskew.engine.block_engines import opened_engine
 from unskew.engine.blocks import cut_blocks, inspect_part
 from unskew.engine.written_blocks import OutputFile, missing_files, write_files
 from unskew.errors import ConfigError, DataError, ImageError, first_few
+from unskew.files.reading import check_regular
 from unskew.records.design_weights import DESIGN_WEIGHT
 from unskew.records.pool import Images, RawImage
 from unskew.represent.base import Representation, column_names
-from unskew.represent.decode import MAX_PIXELS
+from unskew.represent.decode import MAX_PIXELS, pillow_unlimited
 from unskew.represent.image_tasks import Worker
 from unskew.represent.user_functions import read_representations
-from unskew.sources.files import FileImages
+from unskew.sources.files import MAX_BYTES, FileImages
 from unskew.sources.parquet_parts import with_parts_beside
 from unskew.sources.part_pool import PartPool
 from unskew.sources.part_survey import PartReader
@@ -40,15 +41,19 @@ log = logging.getLogger(__name__)
 
 
 class ColumnImages(Images):
-    """The images of a column: paths below ``base``, bytes, or {"bytes": …, "path": …}."""
+    """The images of a column: paths below ``base``, bytes, or a mapping of one of these.
+
+    A mapping with an offset and a size is a piece of the file, as of an archive.
+    """
 
     def __init__(self, base: str, values: Sequence[Any]) -> None:
         super().__init__(len(values))
         self.base, self.values = os.path.realpath(base), values
 
     def read(self, row: int) -> RawImage:
-        value = self.values[row]
+        value, piece = self.values[row], None
         if isinstance(value, Mapping):
+            piece = value if "offset" in value and "size" in value else None
             value = value.get("bytes") or value.get("path")
         if isinstance(value, bytes):
             return value
@@ -57,7 +62,24 @@ class ColumnImages(Images):
         files = FileImages(self.base, [value])
         if not Path(os.path.realpath(files.place(0))).is_relative_to(self.base):
             raise ImageError(f"its path leads out of {self.base!r}")
-        return files.read(0)
+        if piece is None:
+            return files.read(0)
+        return _read_piece(files.place(0), int(piece["offset"]), int(piece["size"]))
+
+
+def _read_piece(file: str, offset: int, size: int) -> bytes:
+    if not 0 < size <= MAX_BYTES or offset < 0:
+        raise ImageError(f"{size} bytes at {offset} of {file!r} are no image")
+    try:
+        check_regular(file)
+        with open(file, "rb") as stream:
+            stream.seek(offset)
+            content = stream.read(size)
+    except OSError as error:
+        raise ImageError(f"the file cannot be read ({error.strerror or error})") from error
+    if len(content) < size:
+        raise ImageError(f"{file!r} ends before the image does")
+    return content
 
 
 @dataclass(frozen=True)
@@ -194,7 +216,9 @@ def _write_chunk(
     (block,) = file.blocks
     table = state.reader.read(block, ["id", state.column, DESIGN_WEIGHT])
     images = ColumnImages(state.base, table[state.column].tolist())
-    result = Worker(images, representations, None, state.max_pixels).work(range(len(table)))
+    with pillow_unlimited():
+        worker = Worker(images, representations, None, state.max_pixels)
+        result = worker.work(range(len(table)))
     if len(result.failed) == len(table):
         reason = next(iter(result.failed.values()))
         raise DataError(

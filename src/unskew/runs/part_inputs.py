@@ -26,7 +26,7 @@ SUBSAMPLE = 1_000_000
 # Arrays of (rows, sources) in a pass at one time, and rows of a block that are worth its overhead.
 _ARRAYS, _LEAST_ROWS = 4, 4096
 # What a command does with more images than the subsample has.
-Beyond = Literal["refuse", "sample", "parts"]
+Beyond = Literal["refuse", "sample", "parts", "any"]
 log = logging.getLogger(__name__)
 
 
@@ -46,7 +46,8 @@ def read_part_pool(config: RunConfig, cache: Path | None) -> Pool:
     }
     options |= {"block_rows": config.engine.block_rows, "engine": engine}
     try:
-        pool = read_parts(sources.parquet, base=config.folder, **options)
+        parts = _index_shards(config, engine, cache)
+        pool = read_parts(parts, base=config.folder, **options)
         if config.represent.computed:
             pool = _represented(config, pool, cache)
         if len(pool) <= subsample_size(config):
@@ -54,13 +55,36 @@ def read_part_pool(config: RunConfig, cache: Path | None) -> Pool:
             engine.close()
             return whole
         if place := _features_beside(config):
-            pool = read_parts(sources.parquet, base=config.folder, features=place, **options)
+            pool = read_parts(parts, base=config.folder, features=place, **options)
         pool = _with_memory(config, pool, engine.settings.workers or available_jobs())
     except BaseException:
         engine.close()
         raise
     weakref.finalize(pool, engine.close)
     return pool
+
+
+def _index_shards(config: RunConfig, engine: Engine, cache: Path | None) -> Any:
+    """Return the places of parts, with WebDataset shards (``….tar``) as Parquet parts."""
+    from unskew.sources.parquet_parts import find_parts
+    from unskew.sources.shards import index_shards
+
+    def parts_of(place: str) -> Any:
+        if not place.endswith(".tar"):
+            return place
+        if cache is None:
+            raise ConfigError(
+                "where images are within shards is written into files: they need represent.cache, "
+                "a folder that all workers see.",
+                key="represent.cache",
+            )
+        name = hashlib.sha256(place.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        return index_shards(engine, find_parts(place, config.folder), cache / f"shards-{name}")
+
+    places: Any = config.sources.parquet
+    if isinstance(places, Mapping):
+        return {source: parts_of(place) for source, place in places.items()}
+    return parts_of(places)
 
 
 def bytes_per_row(pool: PartPool, n_columns: int) -> int:
@@ -165,8 +189,9 @@ def settle_parts(config: RunConfig, pool: PartPool, beyond: Beyond) -> Pool:
             value=size,
             count=len(pool),
         )
-    if beyond == "parts":
-        _check_streamed(config, pool)
+    if beyond in ("parts", "any"):
+        if beyond == "parts":
+            _check_streamed(config, pool)
         return pool
     main = config.for_target(None)
     log.warning(

@@ -36,5 +36,6 @@
 - ``readers``: the readers of image databases: by kind, and by the `[sources]` part of a
   configuration.
 - ``roles``: which columns are source, label and group; ids that stay the same.
+- ``shards``: WebDataset shards -> Parquet parts that say where each image is within its archive.
 - ``tables``: tables in files (CSV, TSV, JSONL, JSON records, Parquet), read without guessing.
 """

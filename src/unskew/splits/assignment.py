@@ -73,7 +73,7 @@ def split_pool(
     {'test': 2, 'train': 3}
     """
     seed = seed_of(rng)
-    names, share_s = _checked_shares(shares)
+    names, share_s = check_shares(shares)
     if "split" in pool.frame.columns and not overwrite:
         raise ConfigError(
             "the pool already has a column 'split'; splitting it again would change what is train "
@@ -210,7 +210,8 @@ def _check_crossing(frame: pd.DataFrame, role: str) -> None:
     )
 
 
-def _checked_shares(shares: Mapping[str, float]) -> tuple[list[str], Floats]:
+def check_shares(shares: Mapping[str, float]) -> tuple[list[str], Floats]:
+    """Return the names and shares of splits; refuse what does not sum to 1."""
     names = [str(name) for name in shares]
     share_s = np.array([float(share) for share in shares.values()])
     if not names or not all(name.strip() for name in names):
