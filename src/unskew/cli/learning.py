@@ -19,7 +19,7 @@ def predict_gain(
         str,
         typer.Option(
             "--arms",
-            help="Ways to weight to compare with naive and debiased: names of baselines, or all.",
+            help="Arms to compare: naive, debiased, and baselines by name; or all.",
         ),
     ] = "naive,debiased",
     learner: Annotated[
