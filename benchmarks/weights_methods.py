@@ -44,10 +44,10 @@ OURS = (
     ),
     Method("soft_box", "unskew, SoftBox", "unskew", "nothing"),
     Method("soft_box_shrunk", "unskew, SoftBox, shrunk", "unskew", "nothing"),
-    Method("soft_box_sample", "unskew, SoftBox beside the target sample", "unskew", "sample"),
+    Method("soft_box_sample", "unskew, SoftBox with the target sample", "unskew", "sample"),
     Method(
         "soft_box_sample_shrunk",
-        "unskew, SoftBox beside the target sample, shrunk",
+        "unskew, SoftBox with the target sample, shrunk",
         "unskew",
         "sample",
     ),

@@ -256,7 +256,7 @@ def _sphere(n_sources: int, dim: int, radius: float) -> Floats:
 
 
 UNLABELLED = "an unlabelled target sample of n/5"
-LABELLED = "a labelled target sample of n/5 (label one-hot beside the features)"
+LABELLED = "a labelled target sample of n/5 (label one-hot, with the features)"
 
 TILTS = ("known", "known_shrunk", "tilt", "tilt_shrunk", "tilt_judged", "propensity")
 BOXES = (

@@ -304,11 +304,11 @@ def _summary(verdicts: Sequence[Verdict]) -> str:
     one_each = [verdict for verdict in verdicts if verdict.ours.key in ONE_EACH]
     titles = "; ".join(BY_KEY[key].title.removeprefix("unskew, ") for key in ONE_EACH)
     return (
-        f"Of {len(verdicts)} rows: within two standard errors of the best in "
-        f"{sum(v.within for v in verdicts)}, "
-        f"best (or tied) in {sum(v.is_best for v in verdicts)}, "
-        "no slower than the fastest peer of comparable error in "
-        f"{sum(v.faster for v in verdicts)}.\n\n"
+        f"**Of {len(verdicts)} rows of unskew {sum(v.within for v in verdicts)} are within two "
+        f"standard errors of the best, {sum(v.is_best for v in verdicts)} are the best (or tied), "
+        f"and {sum(v.faster for v in verdicts)} are no slower than the fastest peer of comparable "
+        "error.** Read this page to see how far the weights of unskew and of other packages are "
+        "from the truth on the same draws, and what they cost.\n\n"
         f"All rows: {_by_problem(verdicts)}\n\nWithout the rows that are told ω, which no peer "
         f"could use: {_by_problem(untold)}\n\n"
         f"One row for each problem, the same at every size ({titles}): {_by_problem(one_each)}"
@@ -352,9 +352,6 @@ def page(
         or "- every peer was installed"
     )
     return f"""# Weights compared with other packages
-
-Read this page to see how far the weights of unskew and of other packages are from the truth on the
-same draws, and what they cost.
 
 {_summary(verdicts)}{_not_run(cells)}
 

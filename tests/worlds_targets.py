@@ -196,7 +196,7 @@ def kept_survey(rng: Rng) -> DataSet:
 
 
 def kept_uniform(rng: Rng) -> DataSet:
-    """A level kept at its pool share beside a uniform target."""
+    """A level kept at its pool share, and a uniform target."""
     return _kept(rng, missing=False, uniform=True)
 
 

@@ -177,6 +177,7 @@ def test_facts_that_are_no_json_are_made_plain(capsys: Captured) -> None:
         "kind": "DataError",
         "message": "3 rows",
         "exit_code": 4,
+        "page": "reference/errors.md#unskew.DataError",
         "facts": {"count": 3, "value": None, "ids": ["a", "b"]},
     }
 
@@ -189,3 +190,17 @@ def test_warnings_name_settings_not_functions(capsys: pytest.CaptureFixture[str]
     shown = " ".join(capsys.readouterr().err.split())
     assert "family = \"strata\", by = ['age']" in shown
     assert "calibrate_weights" not in shown
+
+
+def test_an_error_names_the_section_of_the_docs_on_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = str(tmp_path / "none.toml")
+    assert run_command(["check", missing, "--json"]) != 0
+    output = capsys.readouterr()
+    error = json.loads(output.out)["error"]
+    page, _, name = error["page"].partition("#")
+    assert name == f"unskew.{error['kind']}"
+    assert f"docs/{error['page']}" in output.err
+    text = (Path(__file__).parents[2] / "docs" / page).read_text(encoding="utf-8")
+    assert f"::: {name}\n" in text

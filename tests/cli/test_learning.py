@@ -59,23 +59,3 @@ def test_a_rehearsal_is_written_as_it_is_printed(table: Path, capsys: Captured) 
     assert [source["source"] for source in record["sources"]] == ["a", "b"]
     assert run_command(["rehearse", str(table), "--quiet"]) == 0
     assert capsys.readouterr() == ("", "")
-
-
-def test_a_rehearsal_joins_the_page_of_its_run_only(table: Path, capsys: Captured) -> None:
-    folder = table.parent / "results"
-    page = folder / "report.html"
-    assert run_command(["rehearse", str(table), "-o", str(folder)]) == 0
-    assert not page.exists()
-    assert run_command(["weigh", str(table), "-o", str(folder)]) == 0
-    assert 'id="rehearsal"' in page.read_text()
-    page.unlink()
-    assert run_command(["report", str(folder), "--force"]) == 0
-    assert 'id="rehearsal"' in page.read_text()
-    capsys.readouterr()
-    assert run_command(["verify", str(folder), "--json"]) == 0
-    checks = json.loads(capsys.readouterr().out)["checks"]
-    assert any(check["claim"] == "report.json: rehearsal" and check["ok"] for check in checks)
-    assert run_command(["weigh", str(table), "-o", str(folder), "--seed", "5", "--overwrite"]) == 0
-    assert 'id="rehearsal"' not in page.read_text()
-    assert run_command(["rehearse", str(table), "-o", str(folder), "--seed", "5"]) == 0
-    assert 'id="rehearsal"' in page.read_text()

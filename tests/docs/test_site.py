@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,30 @@ def test_every_page_is_in_the_navigation_once() -> None:
 def test_the_sections_are_those_that_a_reader_looks_for() -> None:
     sections = re.findall(r"^  - (\w+):$", NAVIGATION, flags=re.MULTILINE)
     assert sections == ["Start", "Tutorials", "Guides", "Concepts", "Reference", "Measured"]
+
+
+def _anchors(page: Path) -> set[str]:
+    """List the anchors of a page: its headings, as MkDocs spells them, and the names it shows."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    plain = [re.sub(r"[`*]|\]\([^)]*\)", "", line) for line in re.findall(r"^#+ (.+)$", text, re.M)]
+    ascii_only = [unicodedata.normalize("NFKD", title).encode("ascii", "ignore") for title in plain]
+    words = [re.sub(r"[^\w\s-]", "", title.decode()).strip().lower() for title in ascii_only]
+    return {re.sub(r"[-\s]+", "-", title) for title in words} | set(
+        re.findall(r"^::: (\S+)$", text, re.M)
+    )
+
+
+def test_links_to_headings_lead_to_one() -> None:
+    anchors = {page: _anchors(page) for page in PAGES}
+    broken = [
+        f"{page.relative_to(DOCS)}: {link}#{anchor}"
+        for page in PAGES
+        for link, anchor in re.findall(
+            r"\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)", page.read_text(encoding="utf-8")
+        )
+        if anchor not in anchors.get((page.parent / link).resolve() if link else page, ())
+    ]
+    assert not broken
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())

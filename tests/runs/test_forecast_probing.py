@@ -7,11 +7,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
-import unskew
 from forecast_worlds import class_world
 from run_data import init_vendors
 from unskew.config.run_config import read_config
@@ -56,7 +54,6 @@ def test_the_way_and_the_ridge_are_those_of_learn(
     of_settings: dict[str, str], asked: Any, shown: list[str]
 ) -> None:
     from unskew.runs.forecast import forecast_inputs
-    from unskew.runs.rehearsal import rehearse_inputs
 
     world = class_world([300, 100], seed=0)
     config = SimpleNamespace(
@@ -75,18 +72,6 @@ def test_the_way_and_the_ridge_are_those_of_learn(
     assert {arm.ridge for arm in forecast.arms} == {0.2}
     # A probe has no network whose head could be refitted: where ways are compared, that is said.
     assert any("head" in note for note in forecast.notes) == (len(shown) > 2)
-    if asked is None:
-        way = "logit" if of_settings == {"way": "logit"} else "half"
-        rehearsal = rehearse_inputs(inputs, progress=False)
-        own = unskew.rehearse(
-            world.pool,
-            world.bias,
-            world.target,
-            features=["x"],
-            way=way,
-            ridge=0.2,  # type: ignore[arg-type]
-        )
-        np.testing.assert_equal(rehearsal.to_dict(), own.to_dict())
 
 
 def test_few_properties_give_way_to_pixels(vendors: Path, tmp_path: Path) -> None:

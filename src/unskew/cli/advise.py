@@ -18,34 +18,36 @@ def advise_run(
         float | None,
         typer.Option(
             "--stderr",
-            help="The wanted standard error of target means. Default: half of each today.",
+            help="Wanted standard error of target means. Default: half of today's.",
         ),
     ] = None,
     of: Annotated[
         list[str] | None,
         typer.Option(
-            "--of", help="A column whose mean (or shares) it is about; may be given again."
+            "--of", help="Column whose mean (or shares) should be known so well; may be repeated."
         ),
     ] = None,
     ess: Annotated[
         float | None,
-        typer.Option(
-            "--ess", help="The wanted effective number of images; up to 1, as a share of all."
-        ),
+        typer.Option("--ess", help="Wanted effective number of images; up to 1, a share of all."),
     ] = None,
     overlap: Annotated[
-        bool, typer.Option("--overlap", help="Links and largest weights as the verdict wants them.")
+        bool,
+        typer.Option("--overlap", help="Links and weights that the verdict no longer calls weak."),
     ] = False,
     link_error: Annotated[
         float | None,
         typer.Option(
             "--link-error",
-            help="The wanted share of the target that weakly linked sources may misplace.",
+            help="Share of the target that weakly linked sources may misplace.",
         ),
     ] = None,
     cost: Annotated[
         list[str] | None,
-        typer.Option("--cost", help="Of one image, as north=2.5; may be given again. Default: 1."),
+        typer.Option(
+            "--cost",
+            help="Cost of an image of a source, as north=2.5; may be repeated. Default: 1.",
+        ),
     ] = None,
     output: Annotated[
         Path | None,

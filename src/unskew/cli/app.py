@@ -217,7 +217,7 @@ def give_weights(
         bool,
         typer.Option(
             "--dry-run",
-            help="Of sources.parquet: print blocks, bytes, passes and memory, and do nothing.",
+            help="With sources.parquet: print blocks, bytes, passes and memory, and do nothing.",
         ),
     ] = False,
     *,

@@ -11,7 +11,7 @@ from unskew.runs.first_look import describe_folders
 from unskew.runs.forecast import forecast_record
 from unskew.runs.inputs import load_config
 from unskew.runs.output import FORECAST, PAGE, write_run
-from unskew.runs.page_panels import write_part
+from unskew.runs.page_panels import write_with_panel
 from unskew.runs.pipeline import run
 from unskew.simulation import digits as demo
 
@@ -49,7 +49,7 @@ def walk_through(
     prediction, record = forecast_record(
         done.inputs, arms, demo.LEARNER, "weights", command=forecast, progress=progress
     )
-    write_part(record, results, FORECAST)
+    write_with_panel(record, results, FORECAST)
     terminal.print_paragraph(console, "\n".join(prediction.lines()))
 
     terminal.print_heading(

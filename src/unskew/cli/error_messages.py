@@ -49,6 +49,7 @@ _IN_COMMANDS = (
     (re.compile(r"\bStrata\(by=\[…\]\)"), '[bias] family = "strata" with by = […]'),
     (re.compile(r"\bcheck_fit objects"), "the test of its fit objects"),
 )
+_PAGE = "Causes and cures: docs/reference/errors.md#unskew.{}"
 _BUG = (
     "This is a bug in unskew, not a mistake of yours. Please report it with the lines above and "
     "the command."
@@ -83,9 +84,14 @@ def explain(error: BaseException, as_json: bool = False, arguments: Sequence[str
 
         traceback.print_exception(error)
         text, code = _BUG, BUG
-    complain(text)
+    complain(f"{text}\n{_PAGE.format(type(error).__name__)}" if _is_listed(error) else text)
     _print_error(error, text if code != BUG else f"{type(error).__name__}: {error}", code, as_json)
     return code
+
+
+def _is_listed(error: BaseException) -> bool:
+    """Tell whether the documentation has a section on this kind of error."""
+    return isinstance(error, UnskewError) and type(error).__module__ == UnskewError.__module__
 
 
 def say_stopped(as_json: bool = False, arguments: Sequence[str] = ()) -> int:
@@ -148,6 +154,8 @@ def _print_error(error: BaseException, message: str, code: int, as_json: bool) -
             "message": message,
             "exit_code": code,
         }
+        if _is_listed(error):
+            record["page"] = f"reference/errors.md#unskew.{type(error).__name__}"
         if getattr(error, "problems", ()):
             record["problems"] = list(error.problems)  # type: ignore[attr-defined]
         if getattr(error, "facts", {}):

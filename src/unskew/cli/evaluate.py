@@ -85,7 +85,7 @@ def evaluate_model(
     ] = None,
     positive: Annotated[
         str | None,
-        typer.Option("--positive", help="Of two classes, the one to find. Default: the last."),
+        typer.Option("--positive", help="The positive one of two classes. Default: the last."),
     ] = None,
     regression: Annotated[
         bool | None,

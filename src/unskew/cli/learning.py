@@ -19,7 +19,7 @@ def predict_gain(
         str,
         typer.Option(
             "--arms",
-            help="Ways to weight to compare with naive and debiased: names of baselines, or all.",
+            help="Arms to compare: naive, debiased, and baselines by name; or all.",
         ),
     ] = "naive,debiased",
     learner: Annotated[
@@ -60,7 +60,7 @@ def predict_gain(
     from unskew.runs.forecast import forecast_record
     from unskew.runs.inputs import read_inputs
     from unskew.runs.output import FORECAST
-    from unskew.runs.page_panels import write_part
+    from unskew.runs.page_panels import write_with_panel
 
     with folder_locked(output), remarks(common.quiet):
         config = common.load(configuration)
@@ -77,7 +77,7 @@ def predict_gain(
             command=written_command(),
             progress=bar,
         )
-        page = None if output is None else write_part(record, output, FORECAST)
+        page = None if output is None else write_with_panel(record, output, FORECAST)
     if common.as_json:
         print_json(record)
         return
@@ -113,14 +113,14 @@ def rehearse_sources(
     from unskew.files.locks import folder_locked
     from unskew.runs.inputs import read_inputs
     from unskew.runs.output import REHEARSAL
-    from unskew.runs.page_panels import write_part
+    from unskew.runs.page_panels import write_with_panel
     from unskew.runs.rehearsal import rehearsal_record
 
     with folder_locked(output), remarks(common.quiet):
         config = common.load(configuration)
         inputs = read_inputs(config, progress=common.bar, beyond="sample")
         rehearsal, record = rehearsal_record(inputs, command=written_command(), progress=common.bar)
-        page = None if output is None else write_part(record, output, REHEARSAL)
+        page = None if output is None else write_with_panel(record, output, REHEARSAL)
     if common.as_json:
         print_json(record)
         return

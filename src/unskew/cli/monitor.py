@@ -47,11 +47,11 @@ def watch_images(
     state: Annotated[
         Path | None,
         typer.Option(
-            "--state", help="Folder for what is kept between looks; default: RESULTS/monitor."
+            "--state", help="Folder for what is remembered between looks; default: RESULTS/monitor."
         ),
     ] = None,
     restart: Annotated[
-        bool, typer.Option("--restart", help="Forget earlier looks, and begin a new watch.")
+        bool, typer.Option("--restart", help="Forget earlier looks, and start again.")
     ] = False,
     *,
     common: Common,

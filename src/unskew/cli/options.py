@@ -49,9 +49,7 @@ AsMarkdown = Annotated[
 ]
 Quiet = Annotated[
     bool,
-    typer.Option(
-        "--quiet", "-q", help="No progress bar, and nothing printed but errors (and JSON)."
-    ),
+    typer.Option("--quiet", "-q", help="Print only errors (and JSON), and show no progress bar."),
 ]
 Seed = Annotated[
     int | None,
@@ -66,7 +64,7 @@ MostCells = Annotated[
         "--cells",
         min=1,
         show_default=False,
-        help="Of mixture: the most cells. Default: weights within a cell differ by at most 5%.",
+        help="With --to mixture: most cells. Default: weights in a cell differ by at most 5%.",
     ),
 ]
 OneTarget = Annotated[
@@ -75,7 +73,7 @@ OneTarget = Annotated[
         "--target",
         metavar="NAME",
         show_default=False,
-        help="Of several targets (\\[targets.NAME]) this one alone. Default: all in check, weigh "
+        help="Only this one of several targets (\\[targets.NAME]). Default: all in check, weigh "
         "and evaluate, else the first.",
     ),
 ]
@@ -85,7 +83,7 @@ OneEngine = Annotated[
         "--engine",
         metavar="NAME",
         show_default=False,
-        help="Of sources.parquet: who computes blocks, local or dask; overrides \\[engine] name.",
+        help="With sources.parquet: who computes blocks, local or dask; overrides \\[engine] name.",
     ),
 ]
 Replicates = Annotated[

@@ -35,7 +35,7 @@ def train_network(
         bool, typer.Option("--resume", help="Continue the training that the folder contains.")
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Throw away what the folder contains, and start again.")
+        bool, typer.Option("--force", help="Delete the training in the folder, and start again.")
     ] = False,
     arms: Annotated[
         list[str] | None,
@@ -93,14 +93,14 @@ def train_network(
         str | None, typer.Option("--device", help="cpu, cuda or auto; overrides \\[learn] device.")
     ] = None,
     batch: Annotated[
-        int | None, typer.Option("--batch", help="Images in a step.", rich_help_panel=_HOW)
+        int | None, typer.Option("--batch", help="Images in a batch.", rich_help_panel=_HOW)
     ] = None,
     optimizer: Annotated[
         str | None, typer.Option("--optimizer", help="sgd or adamw.", rich_help_panel=_HOW)
     ] = None,
     learning_rate: Annotated[
         float | None,
-        typer.Option("--learning-rate", help="Its largest value.", rich_help_panel=_HOW),
+        typer.Option("--learning-rate", help="Largest learning rate.", rich_help_panel=_HOW),
     ] = None,
     schedule: Annotated[
         str | None,
@@ -111,28 +111,32 @@ def train_network(
     warmup: Annotated[
         float | None,
         typer.Option(
-            "--warmup", help="Share of the steps that the rate rises for.", rich_help_panel=_HOW
+            "--warmup",
+            help="Share of the steps in which the learning rate rises.",
+            rich_help_panel=_HOW,
         ),
     ] = None,
     milestones: Annotated[
         list[float] | None,
         typer.Option(
             "--milestone",
-            help="Where steps divides the rate, as a share of the epochs; repeatable.",
+            help="When schedule steps divides the rate, as a share of the epochs; repeatable.",
             rich_help_panel=_HOW,
         ),
     ] = None,
     momentum: Annotated[
-        float | None, typer.Option("--momentum", help="Of the optimiser.", rich_help_panel=_HOW)
+        float | None,
+        typer.Option("--momentum", help="Momentum of the optimiser.", rich_help_panel=_HOW),
     ] = None,
     weight_decay: Annotated[
-        float | None, typer.Option("--weight-decay", help="Of the optimiser.", rich_help_panel=_HOW)
+        float | None,
+        typer.Option("--weight-decay", help="Weight decay of the optimiser.", rich_help_panel=_HOW),
     ] = None,
     head_share: Annotated[
         float | None,
         typer.Option(
             "--head-share",
-            help="Share of the epochs, the first, that train the last layer only.",
+            help="Share of the epochs, at the start, that train only the last layer.",
             rich_help_panel=_HOW,
         ),
     ] = None,
@@ -154,7 +158,7 @@ def train_network(
         int | None,
         typer.Option(
             "--memory",
-            help="Megabytes of pixels that are held; more are read as needed.",
+            help="Megabytes of pixels held in memory; more are read as needed.",
             rich_help_panel=_HOW,
         ),
     ] = None,
@@ -187,7 +191,7 @@ def train_network(
         float | None,
         typer.Option(
             "--jitter",
-            help="How far brightness, contrast and saturation are changed.",
+            help="How much brightness, contrast and saturation change.",
             rich_help_panel=_CHANGES,
         ),
     ] = None,

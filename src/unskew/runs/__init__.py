@@ -9,7 +9,7 @@
 - ``export_mixture``: images cut into cells of nearly one weight, and the shares to mix them in.
 - ``export_tables``: weights as CSV, JSONL and class weights: `export_weights`, `export_run`.
 - ``first_look``: databases before there is a configuration: `unskew describe`, `unskew init`.
-- ``forecast``, ``rehearsal``: a configuration looked at ahead of training.
+- ``forecast``: a configuration looked at ahead of training: its forecast, and forecast.json.
 - ``image_map``: map.parquet: every image as a point, with its weight, for tools that show images.
 - ``inputs``: what a run works on: configuration, sources, features; and where all of it comes
   from.
@@ -28,6 +28,7 @@
   its input.
 - ``pipeline``: `unskew.run`, the stages in their order.
 - ``projections``: projections.npz: the components of embeddings, for other images.
+- ``rehearsal``: each source in turn as the target of the others, and rehearsal.json.
 - ``splits``: `unskew split`: train, validation and test as a table.
 - ``verification``: a run computed again and every claim checked: `verify_run`.
 """

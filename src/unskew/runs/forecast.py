@@ -75,7 +75,7 @@ def forecast_inputs(
             features=features,
             arms=arms,
             learner=None if learner is None else make_learner(learner),
-            way=way or way_of(config),
+            way=way or learn_way(config),
             ridge=config.learn.ridge,
             rng=config.engine.seed,
             progress=progress,
@@ -83,7 +83,7 @@ def forecast_inputs(
         )
 
 
-def way_of(config: RunConfig) -> Way:
+def learn_way(config: RunConfig) -> Way:
     way: Way | None = getattr(config.learn, "way", None)
     return "auto" if way in (None, "head") else way
 

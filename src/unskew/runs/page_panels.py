@@ -71,7 +71,7 @@ def join_panels(run: Run, folder: Path) -> Run:
     return run
 
 
-def write_part(record: Mapping[str, Any], folder: Path, file: str) -> Path | None:
+def write_with_panel(record: Mapping[str, Any], folder: Path, file: str) -> Path | None:
     """Write forecast.json or rehearsal.json; add it to the page of a run of the same inputs.
 
     Returns the page, or None where there is no such run.

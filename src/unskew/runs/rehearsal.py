@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from unskew.files.plain_json import json_value
 from unskew.report.summary.privacy import private_provenance
-from unskew.runs.forecast import probe_input, way_of
+from unskew.runs.forecast import learn_way, probe_input
 from unskew.runs.inputs import Inputs, describe_origin, images_to_train_on, warn_of_placeholder
 from unskew.runs.page_panels import with_rehearsal
 from unskew.runs.part_run import sample_inputs
@@ -30,7 +30,7 @@ def rehearse_inputs(inputs: Inputs, *, progress: bool | None = None) -> Rehearsa
         inputs.bias,
         inputs.target,
         features=features,
-        way=way_of(config),
+        way=learn_way(config),
         ridge=config.learn.ridge,
         max_uncovered=config.solve.max_uncovered,
         rng=config.engine.seed,

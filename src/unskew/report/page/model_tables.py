@@ -18,8 +18,7 @@ from unskew.report.page.tables import (
     table,
     words,
 )
-from unskew.report.summary.record import TrainingPanel
-from unskew.report.summary.rehearsal_record import RehearsalPanel, RehearsedSource
+from unskew.report.summary.record import RehearsalPanel, RehearsedSource, TrainingPanel
 
 _NO_INTERVAL = (None, None)
 

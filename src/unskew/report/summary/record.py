@@ -25,6 +25,7 @@ from unskew.report.summary.outcome_record import OutcomePanel as OutcomePanel
 from unskew.report.summary.outcome_record import OutcomeSource as OutcomeSource
 from unskew.report.summary.outcome_record import TargetsPanel as TargetsPanel
 from unskew.report.summary.rehearsal_record import RehearsalPanel as RehearsalPanel
+from unskew.report.summary.rehearsal_record import RehearsedSource as RehearsedSource
 from unskew.report.summary.training_record import TrainingPanel as TrainingPanel
 
 Privacy = Literal["full", "aggregate"]

@@ -55,7 +55,8 @@ def show_rehearsal(record: Mapping[str, Any], privacy: str = "full") -> Rehearsa
 
 def _is_small(source: Mapping[str, Any]) -> bool:
     """Tell whether the source, or the part of it that judged, may not be shown."""
-    return min(source["images"], source["judged"] or source["images"]) < SMALLEST_CELL
+    smallest: int = min(source["images"], source["judged"] or source["images"])
+    return smallest < SMALLEST_CELL
 
 
 def _source(source: Mapping[str, Any], private: bool) -> RehearsedSource:
