@@ -45,5 +45,7 @@ def test_check_weigh_and_forecast_print_markdown(
     assert run_command(["check", str(run), "--markdown"]) == 0
     assert capsys.readouterr().out.startswith("### ⚠️ The target is a placeholder")
     assert run_command(["forecast", str(run), "--markdown"]) == 0
-    assert "| naive |" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "| naive |" in out
+    assert "- Way of debiased: half" in out
     assert run_command(["check", str(run), "--markdown", "--json"]) == 2

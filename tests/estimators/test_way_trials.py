@@ -306,6 +306,21 @@ def test_a_class_that_the_trials_have_not_seen_counts_as_wrong(counted: Any) -> 
             assert all(row.score < 1 for row in model.way_.scores)
 
 
+@pytest.mark.filterwarnings("ignore::unskew.WeakOverlapWarning")
+def test_a_class_that_no_held_out_image_has_is_not_passed_over(counted: Any) -> None:
+    """A third of the target is one image, which is held out or not: nothing can be chosen."""
+    X, y, source = shifted(3000)
+    y[5] = 2
+    for seed in range(4):
+        counted.clear()
+        model = DebiasedClassifier(Counted(), target=Target.uniform("label"), random_state=seed)
+        way = model.fit(X, y, source=source).way_
+        assert (way.way, len(counted)) == ("half", 1)
+        # 1/(q² + (1 − q)²/ess) ≤ 1/q² where the image is not held out; fewer where it is.
+        assert 0 < way.ess <= 9.0 + 1e-9
+        assert "300" in way.reason
+
+
 def test_a_trial_that_fails_leaves_the_start(counted: Any) -> None:
     X, y, source = shifted(3000)
     least = int(min(np.bincount(y)))

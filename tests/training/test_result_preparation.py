@@ -13,7 +13,8 @@ import pytest
 
 from training_runs import CONFIGURATION, FEW, read_json, write_shapes
 from unskew.cli.app import run_command
-from unskew.training.result import Preparation
+from unskew.learn.ways import WayChoice, WayScore
+from unskew.training.result import Preparation, TrainingResult
 
 Captured = pytest.CaptureFixture[str]
 
@@ -117,3 +118,21 @@ def test_a_class_without_held_out_images_is_named_wherever_the_accuracy_is_shown
         == 0
     )
     assert uncovered in json.loads(capsys.readouterr().out)["notes"][0]
+
+
+@pytest.mark.parametrize(("seeds", "name"), [((0,), "Way: "), ((0, 1), "Way of the first seed: ")])
+def test_the_way_is_printed_with_its_table_and_whose_it_is(seeds: Any, name: str) -> None:
+    rows = (WayScore("half", 0.01, 0.72, 0.0, 0.0), WayScore("logit", 0.1, 0.7, -0.02, 0.01))
+    choice = WayChoice("half", 0.01, "half: because.", rows, 0.72, 500.0)
+    alone = replace(choice, scores=rows[:1])
+
+    def lines(own: WayChoice) -> list[str]:
+        scores = SimpleNamespace(main="debiased", choices={"debiased": own}, seeds=seeds)
+        return TrainingResult(Path("out"), cast(Any, scores), (), {})._way()
+
+    assert lines(choice) == [
+        f"{name}half: because.",
+        "  half    72.0%   +0.0 ± 0.0 points  (chosen)",
+        "  logit   70.0%   -2.0 ± 1.0 points",
+    ]
+    assert lines(alone) == [f"{name}half: because."]

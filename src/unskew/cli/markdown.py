@@ -56,7 +56,8 @@ def forecast_markdown(forecast: Forecast) -> str:
     table = forecast.table()
     lines = [f"### Forecast: {_sentence(forecast.recommendation)}", ""]
     lines += _table(list(table.columns), table.itertuples(index=False, name=None))
-    lines += [f"- {_sentence(text)}" for text in (forecast.condition, *forecast.notes) if text]
+    sentences = (f"Way of debiased: {forecast.choice.reason}", forecast.condition, *forecast.notes)
+    lines += [f"- {_sentence(text)}" for text in sentences if text]
     if forecast.objection:
         lines += [f"- ⚠️ {_sentence(forecast.objection)}"]
     return "\n".join(lines) + "\n"

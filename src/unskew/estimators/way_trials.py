@@ -82,7 +82,7 @@ def _choose(
         judging_n = deal_folds(unit_n, images.source * len(names) + label_n, 2, seed) == 0
     train, judge = np.flatnonzero(~judging_n), np.flatnonzero(judging_n)
     judges = replace(images.take(judge), group=unit_n[judge])
-    ess = effective_size(np.bincount(unit_n[judge], weights=judges.weight).astype(np.float64))
+    ess = _worth(images.weight, label_n, unit_n, judge)
     if ess < LEAST_ESS:
         return _untried(line.untried, few_judge(ess), ess), 1.0, ()
     try:
@@ -104,6 +104,18 @@ def _choose(
     logit_nm = (_logits(first.proba_nm) + _logits(second.proba_nm)) / 2.0
     judged = (first.mixed(scipy.special.softmax(logit_nm, axis=1)), second, first)[winner]
     return choice, judged.logit_scale(judges), ()
+
+
+def _worth(weight_n: Floats, label_n: Ints, unit_n: Ints, judge: Ints) -> float:
+    """Return how many equally weighted units judge: 1/(q² + (1 − q)²/ess), ess that of ``judge``.
+
+    q is the share of the weight of classes that they lack, such as one of a single image: they say
+    nothing of that part of the target, which counts as one unit.
+    """
+    ess = effective_size(np.bincount(unit_n[judge], weights=weight_n[judge]).astype(np.float64))
+    seen_n = np.isin(label_n, label_n[judge[weight_n[judge] > 0]])
+    lost = float(weight_n[~seen_n].sum() / weight_n.sum())
+    return 1.0 / (lost**2 + (1.0 - lost) ** 2 / ess) if ess > 0 and lost > 0 else ess
 
 
 def _has_coefficients(model: Any) -> bool:

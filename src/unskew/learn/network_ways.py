@@ -50,10 +50,7 @@ _ENOUGH_FOR_SCALE = 50.0
 
 
 def split_head(data: TrainingData, seed: int) -> tuple[TrainingData, TrainingData]:
-    """Split off the images that the last layer is refitted on: 2 of 11 units of every class.
-
-    At least one unit of every class is split off, and one is left.
-    """
+    """Split off what the last layer is refitted on: 2 of 11 units of every class, one at least."""
     unit_n = data.unit
     _, first_u = np.unique(unit_n, return_index=True)
     # Of several labels every image is of one kind: there are too many sets of labels.
@@ -121,7 +118,8 @@ def finish_network(
     if start is not None:
         share, words = _average(network, start, kept, validation)
     reason = f"{way}: asked for{words}; its probabilities are as trained, not calibrated."
-    choice = WayChoice(way, None, AS_DEFINED if run.recipe is not None else reason)
+    reason = reason if run.recipe is None else AS_DEFINED.format(words=words)
+    choice = WayChoice(way, None, reason)
     if run.refits and layer is not None:
         refitted, (choice, last) = layer, _refit(network, layer, run)
         calibration = calibration if last is None else last.to_dict()
@@ -341,9 +339,8 @@ def _calibrate(
     data, ess = validation.data, _worth(validation.data)
     worth = f"are worth {ess:.0f} equally weighted ones, and"
     if ess < _ENOUGH_FOR_SCALE:
-        reason = (
-            f"{start}; the validation images {worth} calibration needs {_ENOUGH_FOR_SCALE:.0f}."
-        )
+        need = f"calibration needs {_ENOUGH_FOR_SCALE:.0f}"
+        reason = f"{start}; the validation images {worth} {need}."
         return WayChoice("half", None, reason), None
     logit_nm = logits_of(network, validation)
     if data.has_label_sets:

@@ -306,7 +306,8 @@ def _train_probe(run: TrainingRun) -> None:
             )
     choice = tuned.choice
     if run.recipe is not None:
-        choice = replace(choice, reason=f"{AS_DEFINED} Its ridge is of the grid of all arms.")
+        reason = AS_DEFINED.format(words=", with a ridge of the grid that all arms get")
+        choice = replace(choice, reason=reason)
     network.network.take(tuned.probe)
     last = tuned.calibration.of_spread() if isinstance(tuned, TunedProbe) else None
     row: dict[str, float] = {"epoch": 0, "learning_rate": 0.0}

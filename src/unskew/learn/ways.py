@@ -24,7 +24,9 @@ from unskew.records.clustered_mean import effective_size
 
 WAYS_OF_PROBE = ("auto", *TAUS)
 # Why an arm that is no way of the debiasing weights was trained as it was.
-AS_DEFINED = "weights: trained as the arm is defined; other ways are for the debiasing weights."
+AS_DEFINED = (
+    "weights: trained as the arm is defined{words}; other ways are for the debiasing weights."
+)
 # Fewer effective images than this judge too roughly to choose by.
 LEAST_ESS = 300.0
 # Where the choice starts, and what is used without one.
