@@ -90,9 +90,13 @@ number (1: in proportion; below: slower than that):
 {slopes}
 
 Where memory is above its bar the table is small, and what is beyond it does not grow with the rows.
-By the resident set after each step: to read a table of 4 MB takes about 20 MB, half of it hashes of
-the ids; of 2,000 sources the tables of links and of common images, 2,000 × 2,000 each, take 64 MB;
-of 60,000 strata the names and levels take 30 MB, and the page that is written 10 MB.
+By the resident set after each step: to read a table of 4 MB takes about 30 MB (Arrow's dictionaries
+of texts 15, hashes of the ids 10), fingerprints 10; of 2,000 sources the tables of links and of
+common images, 2,000 × 2,000 each, take 64 MB, which `Overlap` returns; of 60,000 strata tables of
+strata × sources take 5 MB each, names and levels 30, the page that is written 10. About 13 MB of
+each are gaps that the allocator keeps: with `MALLOC_MMAP_THRESHOLD_=262144` and
+`MALLOC_TRIM_THRESHOLD_=262144` 100,000 × 10 × 10 peaks at 4 tables in place of 7, and
+1,000,000 × 10 × 10 takes 30% more time, so that they are not set.
 
 Measured on {date} at commit {commit}: {machine}, {cores} cores, Python {python}. Other work on the
 machine adds to processor time, and to both columns by chance: ratios of few runs are rough.

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -56,9 +57,22 @@ def test_a_decoded_column_is_kept_in_its_own_type_and_not_read_again(
     assert again["x"].to_pylist() == first["x"].to_pylist()
     assert again["name"].to_pylist() == first["name"].to_pylist()
     # One bit gave other numbers, and said nothing.
-    kept.write_bytes(kept.read_bytes().replace(b"\x80?", b"\x80>", 1))
+    content = bytearray(kept.read_bytes())
+    content[len(content) // 2] ^= 1
+    kept.write_bytes(content)
     with pytest.raises(DataError, match=r"p\.parquet"):
         read_block(block, ["name", "x"], cache)
+
+
+def test_nothing_is_kept_where_a_link_leads(part: Path, tmp_path: Path) -> None:
+    (block,) = cut_blocks([inspect_part(str(part))], 10_000)
+    (tmp_path / "mine").mkdir()
+    read_block(block, ["x"], str(tmp_path / "cache"))
+    (folder,) = (tmp_path / "cache").iterdir()
+    shutil.rmtree(folder)
+    folder.symlink_to(tmp_path / "mine")
+    assert read_block(block, ["x"], str(tmp_path / "cache"))["x"][7].as_py() == 7.0
+    assert not list((tmp_path / "mine").iterdir())
 
 
 def test_texts_that_a_part_repeats_are_counted_before_they_are_written_out(

@@ -48,6 +48,19 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return opened
 
 
+def test_nothing_is_written_where_a_link_in_the_cache_leads(tmp_path: Path) -> None:
+    """A stranger's folder may hold a cache, and links in the place of its shelves."""
+    paths, mine = _files(tmp_path / "images", 2), tmp_path / "mine"
+    represent_images(pool_of(paths), FEATURES, cache=tmp_path / "cache")
+    mine.mkdir()
+    for shelf in (tmp_path / "cache").iterdir():
+        shelf.rename(tmp_path / shelf.name)
+        shelf.symlink_to(mine)
+    with refused(DataError):
+        represent_images(pool_of(paths), FEATURES, cache=tmp_path / "cache")
+    assert not list(mine.iterdir())
+
+
 def test_a_second_run_computes_and_reads_nothing(tmp_path: Path, decoded: list[int]) -> None:
     paths = _files(tmp_path / "images")
     first_pool, second_pool = pool_of(paths), pool_of(paths)

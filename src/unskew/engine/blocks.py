@@ -310,6 +310,8 @@ def _keep(table: Any, file: Path) -> None:
     import pyarrow as pa
 
     beside = unfinished_path(file)
+    if file.parent.is_symlink():  # a stranger's: nothing is written where it leads
+        return
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         table = table.combine_chunks()

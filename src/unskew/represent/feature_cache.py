@@ -122,6 +122,11 @@ class Shelf:
 
     def __init__(self, folder: Path, settings: dict[str, Any], text: tuple[int, ...] = ()) -> None:
         self.folder, self.text = folder, text
+        if folder.is_symlink():  # a stranger's: files would be written where it leads
+            raise DataError(
+                f"{str(folder)!r} is a link, which unskew does not leave in a cache. Delete it.",
+                path=str(folder),
+            )
         try:
             folder.mkdir(parents=True, exist_ok=True)
             remove_leftovers(folder, ".part-")

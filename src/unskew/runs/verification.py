@@ -89,8 +89,7 @@ def verify_run(
     weights, joined by id, to 1e-9 relatively; solution, diagnostics, features and unreadable
     images; every number and text of ``report.json``, a check for each panel (seeds are the same,
     hence simulated numbers, too); and that ``report.html`` is the page of ``report.json``. Code
-    that the folder names runs only where ``allow_code`` names its module or file, and an address
-    is asked only where it names that.
+    that the folder names runs, and addresses are asked, only if ``allow_code`` names them.
     """
     results = Path(folder)
     report = _read_json(results / SUMMARY)
@@ -99,13 +98,11 @@ def verify_run(
     checks = [*_check_one_run(results), _check_settings(report, config)]
     try:
         with only_asking(allow_code):
-            without = _without_cache(config, jobs)
-            inputs = read_inputs(without, progress=progress, beyond="parts")
+            inputs = read_inputs(_without_cache(config, jobs), progress=progress, beyond="parts")
     except UnskewError as error:
         if error.facts.get("option") == "--allow-code":  # it is not asked whether they can
             raise
-        claim = "the inputs exist and can be read"
-        return [*checks, Check(claim, f"they cannot: {error}", False)]
+        return [*checks, Check("the inputs exist and can be read", f"they cannot: {error}", False)]
     # As the report has it: without control characters, long names cut.
     origin = _plain(plain_value(describe_origin(inputs, None)))
     of_inputs = list(_check_fingerprints(report, origin, inputs, results))
