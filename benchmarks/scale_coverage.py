@@ -4,7 +4,7 @@
         [--page docs/scale.md]
 
 Each world is drawn again, weighed in memory, and over Parquet parts with a subsample of a quarter;
-the target mean of a column is compared with the truth, which is a mean of three million draws. The
+the target mean of a column is compared with the truth, which is a mean of a million draws. The
 page of a run shows the mean and the interval of the subsample.
 """
 
@@ -26,7 +26,7 @@ from unskew import Pool, Target, bias
 
 BEGIN, END = "<!-- benchmarks/scale_coverage.py -->", "<!-- end of coverage -->"
 MASSES = {"label": {"x": 0.7, "y": 0.3}}
-TRUTH_IMAGES = 3_000_000
+TRUTH_IMAGES = 1_000_000
 
 
 def selected_by_features(n: int, rng: np.random.Generator) -> pd.DataFrame:

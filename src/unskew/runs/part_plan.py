@@ -89,7 +89,7 @@ def plan_run(config: RunConfig) -> Plan:
         read = columns_read(pool, inputs.bias, by)
         columns = tuple(name for name in ("source", *read, DESIGN_WEIGHT) if name in pool.columns)
         n_passes = {"count": 1, "draw the subsample": 2}
-        if not by:
+        if not (by and len(inputs.bias.parts) == 1):  # Strata alone are counted
             n_passes |= {"solve": _STEPS, "sum": 1}
         n_passes |= {"write": 1}
     own, beside = pool.reader.columns, pool.reader.beside

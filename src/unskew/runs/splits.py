@@ -156,9 +156,8 @@ def split_part(file: OutputFile, state: SplitState, path: Path) -> dict[str, dic
         code_n = np.searchsorted(state.bounds, chance_n, side="right")
         split_n = np.array(state.names, dtype=object)[code_n]
         source_n = keys["source"].astype(str)
-        for (source, split), count in (
-            pd.Series(split_n).groupby([source_n, split_n]).size().items()
-        ):
+        pairs: Any = pd.Series(split_n).groupby([source_n, split_n]).size()
+        for (source, split), count in pairs.items():
             own = counts.setdefault(str(source), {})
             own[str(split)] = own.get(str(split), 0) + int(count)
         columns = {"id": keys["id"], "source": source_n, "split": split_n}

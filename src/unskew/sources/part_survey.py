@@ -211,14 +211,16 @@ def survey_block(block: FileBlock, state: SurveyState) -> tuple[pd.DataFrame, Ha
     cell_ca, cell_n = cells_of([code_n for _, code_n in read])
     first = np.empty(len(cell_ca), dtype=np.int64)
     first[cell_n] = np.arange(cell_n.size)  # one row of each cell, whichever
-    design_n = np.ones(len(frame))
-    if DESIGN_WEIGHT in frame.columns:
-        named = frame if state.with_ids else frame.assign(id=np.arange(block.start, block.stop))
-        check_design_weights(named)
-        design_n = frame[DESIGN_WEIGHT].to_numpy(dtype=np.float64)
     cells = frame[[*dict.fromkeys(("source", *state.by))]].iloc[first].reset_index(drop=True)
     cells["source"] = [level_text(value) for value in cells["source"].tolist()]
-    cells["count"] = np.bincount(cell_n)
+    count_c = np.bincount(cell_n)
+    if DESIGN_WEIGHT not in frame.columns:
+        design = dict.fromkeys(("design", "weighed", "square"), count_c.astype(np.float64))
+        return cells.assign(count=count_c, largest=1.0, **design), hash_n
+    named = frame if state.with_ids else frame.assign(id=np.arange(block.start, block.stop))
+    check_design_weights(named)
+    design_n = frame[DESIGN_WEIGHT].to_numpy(dtype=np.float64)
+    cells["count"] = count_c
     cells["design"] = np.bincount(cell_n, weights=design_n)
     cells["weighed"] = np.bincount(cell_n, weights=design_n > 0)
     cells["square"] = np.bincount(cell_n, weights=design_n**2)

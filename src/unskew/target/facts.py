@@ -112,15 +112,27 @@ def column_levels(
     return text_levels(column, name) if edges is None else binned_levels(column, name, edges)
 
 
+# Combinations for which a table costs nothing, however few the rows.
+_SMALL_TABLE = 1 << 12
+
+
 def cells_of(code_na: Sequence[Ints]) -> tuple[Ints, Ints]:
     """((C, A) the combinations of codes that occur, ascending, (n,) that of every row)."""
     import pandas as pd
 
     cell_n = np.zeros(code_na[0].size, dtype=np.int64)
     for code_n in code_na:
-        # Renumbered after every attribute, so that the product never overflows. By hashing: n rows
-        # need not be sorted.
-        hashed_n, value_c = pd.factorize(cell_n * (int(code_n.max(initial=0)) + 1) + code_n)
+        # Renumbered after every attribute, so that the product never overflows. By a table, or by
+        # hashing: n rows need not be sorted.
+        n_codes = int(code_n.max(initial=0)) + 1
+        size = (int(cell_n.max(initial=0)) + 1) * n_codes
+        cell_n = cell_n * n_codes + code_n
+        if size <= max(cell_n.size, _SMALL_TABLE):
+            occurs_c = np.zeros(size, dtype=np.bool_)
+            occurs_c[cell_n] = True
+            cell_n = (np.cumsum(occurs_c) - 1)[cell_n]
+            continue
+        hashed_n, value_c = pd.factorize(cell_n)
         rank_c = np.empty(value_c.size, dtype=np.int64)
         rank_c[np.argsort(value_c)] = np.arange(value_c.size)
         cell_n = rank_c[hashed_n]
