@@ -102,4 +102,4 @@ def test_what_is_withheld_cannot_be_computed_from_the_rest() -> None:
     assert hidden.not_compared == ""
     assert hidden.odd_source == "night"
     assert "0.6" not in hidden.message
-    assert THREE.withhold(["unknown"]) == THREE
+    assert repr(THREE.withhold(["unknown"])) == repr(THREE)  # NaN makes equal records unequal
