@@ -34,7 +34,7 @@ def test_what_persons_share_varies_more_at_larger_rates() -> None:
     spread = RateSpread(RateError(1e-5, 2e-5, 1e9, 1e9), 0.01 * 0.99)
     low, high = spread.interval(0.01, 0.95)
     ratio = high * (1 - high) / (0.01 * 0.99)
-    variance = 1e-5 * ratio**1.5 + 2e-5 * ratio
+    variance = 1e-5 * ratio**1.6 + 2e-5 * ratio
     assert high - 0.01 == pytest.approx(NORMAL * math.sqrt(variance), rel=1e-6)
     wilson = RateSpread(RateError(0.0, 3e-5, 1e9, 1e9), 0.01 * 0.99).interval(0.01, 0.95)
     assert low == pytest.approx(wilson[0])

@@ -26,7 +26,7 @@ Interval = tuple[float, float]
 _ENOUGH, _BORROWED, _LEAST = 200, 4, 30
 # The variance of what persons share falls like this power of the rate: 1.4 to 1.8 of normal scores
 # whose correlations through a person are 0.4 to 0.05, at rates of 0.1 to 4 %.
-_SHARED = 1.5
+_SHARED = 1.6
 # With fewer scores beyond it, a threshold is extrapolated.
 _FEWEST = 5
 _ROUNDING = 1e-12
@@ -58,7 +58,7 @@ def student_quantile(freedom: float, level: float) -> float:
 
 @dataclass(frozen=True)
 class RateSpread:
-    """How much a rate p would vary, whatever p is: v(p) = V (b/b₀)^1.5 + D b/b₀, b = p (1 − p).
+    """How much a rate p would vary, whatever p is: v(p) = V (b/b₀)^1.6 + D b/b₀, b = p (1 − p).
 
     Attributes
     ----------
