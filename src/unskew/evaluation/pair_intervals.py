@@ -80,11 +80,11 @@ class RateSpread:
         Persons who are alike to many skew p̂ to the right, so that below it V falls like D.
         """
         limit = student_quantile(self.error.freedom, level) ** 2
-        low, high = (
-            find_end(value, end, lambda p: (value - p) ** 2 <= limit * self.variance(p, power))
-            for end, power in ((0.0, 1.0), (1.0, _SHARED))
-        )
-        return low, high
+
+        def may_be(p: float) -> bool:
+            return (value - p) ** 2 <= limit * self.variance(p, 1.0 if p < value else _SHARED)
+
+        return find_end(value, 0.0, may_be), find_end(value, 1.0, may_be)
 
 
 def find_end(inside: float, outside: float, holds: Callable[[float], bool]) -> float:
