@@ -1,6 +1,6 @@
 """What an epoch on 50,000 small images costs: python benchmarks/training_speed.py.
 
-Processor seconds of one epoch on 50,000 images of 32 × 32 pixels and of judging 5,000 others, on
+Processor seconds of one epoch on 50,000 images of 32 × 32 pixels and of judging a tenth as many, on
 one thread, in a new process each time. The squares are held in memory ("memory"), or in a file of
 which each batch is read ("file"); with ``--against BEFORE/src``, of another checkout, held there as
 well ("before"). The ways alternate, in an order that changes from repeat to repeat, so that what
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).parents[1]
-N, N_VALIDATION, N_CLASSES = 50_000, 5_000, 10
+N, N_CLASSES = 50_000, 10
 MODELS = {"fast": "fast", "nothing": "training_speed:make_nothing"}
 
 
@@ -53,7 +53,7 @@ def make_data(n: int, place: str, rng: np.random.Generator, validation: Any = No
     return TrainingData(images, label, classes, weight, np.arange(n), validation=validation)
 
 
-def train_once(place: str, model: str) -> None:
+def train_once(place: str, model: str, n: int) -> None:
     """Print the processor seconds of one epoch, its preparation and its files included."""
     import torch
 
@@ -61,7 +61,7 @@ def train_once(place: str, model: str) -> None:
 
     torch.set_num_threads(1)
     rng = np.random.default_rng(0)
-    data = make_data(N, place, rng, make_data(N_VALIDATION, place, rng))
+    data = make_data(n, place, rng, make_data(n // 10, place, rng))
     # What 2ea7bb1 did has the name "weights" since.
     way = {"way": "weights"} if hasattr(TrainSettings, "way") else {}
     settings = settings_of("fast", model=MODELS[model], epochs=1, device="cpu", **way)
@@ -71,13 +71,13 @@ def train_once(place: str, model: str) -> None:
         print(json.dumps(time.process_time() - began))
 
 
-def measure(place: str, model: str, before: Path | None) -> float:
+def measure(place: str, model: str, n: int, before: Path | None) -> float:
     """Run `train_once` in a process of its own."""
     source = before if place == "before" else ROOT / "src"
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     path = os.pathsep.join(map(str, (source, ROOT / "benchmarks")))
     shown = subprocess.run(
-        [sys.executable, "-W", "ignore", __file__, "--once", place, model],
+        [sys.executable, "-W", "ignore", __file__, "--once", place, model, str(n)],
         env={**os.environ, **threads, "PYTHONPATH": path},
         check=True,
         capture_output=True,
@@ -89,13 +89,14 @@ def measure(place: str, model: str, before: Path | None) -> float:
 def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--once", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--once", nargs=3, help=argparse.SUPPRESS)
     parser.add_argument("--against", type=Path, help="src folder of another checkout")
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--images", type=int, default=N)
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
     if options.once:
-        train_once(*options.once)
+        train_once(*options.once[:2], int(options.once[2]))
         return
     places = ["memory", "file"] + (["before"] if options.against else [])
     base = "before" if options.against else "memory"
@@ -106,7 +107,7 @@ def main() -> None:
         for repeat in range(options.repeats):
             turn = repeat % len(places)
             for place in places[turn:] + places[:turn]:
-                spent[place].append(measure(place, model, options.against))
+                spent[place].append(measure(place, model, options.images, options.against))
         for place, seconds in spent.items():
             ratio = np.array(seconds) / np.array(spent[base])
             shown = ", ".join(f"{value:.2f}" for value in ratio)
