@@ -256,7 +256,7 @@ def describe_differences(
     one_drawn, other_drawn = one_model.replicate, other_model.replicate
     # Models that agree in every figure of every draw are taken to be the same one.
     is_same = all(
-        np.array_equal(drawn, other_drawn.get(name), equal_nan=True)
+        name in other_drawn and np.array_equal(drawn, other_drawn[name], equal_nan=True)
         for name, drawn in one_drawn.items()
     )
     cells = []

@@ -72,7 +72,7 @@ class RateSpread:
     def variance(self, rate: float, power: float = _SHARED) -> float:
         """Compute v(p)."""
         ratio = rate * (1.0 - rate) / self.base
-        return self.error.of_units * ratio**power + self.error.of_dyads * ratio
+        return float(self.error.of_units * ratio**power + self.error.of_dyads * ratio)
 
     def interval(self, value: float, level: float) -> Interval:
         """Return the p with (p̂ − p)² ≤ t² v(p): Wilson's interval (1927) where V = 0.

@@ -233,6 +233,32 @@ def estimate_rate_errors(
     """
     limit_c2 = np.broadcast_to(np.asarray(threshold, dtype=np.float64), (len(cells), 2))
     dyad_p, low_d, high_d = sample.dyads
+    share_pj, hit_pj = _shares(sample, cells, limit_c2)
+    to_dyad = scipy.sparse.coo_array(
+        (np.ones(dyad_p.size), (dyad_p, np.arange(dyad_p.size))), shape=(low_d.size, dyad_p.size)
+    ).tocsr()
+    share_dj, hit_dj = (to_dyad @ share_pj).tocsr(), (to_dyad @ hit_pj).tocsr()
+    psi_dj = _influences(share_dj, hit_dj)
+    order_j = np.tile([2.0, 1.0], len(cells))
+    leverage_uj = (sample.incidence @ share_dj).toarray() / order_j
+    unit_uj, dyad_uj = _corrections(sample, leverage_uj, order_j)
+    total_uj = _centred(sample, (sample.incidence @ psi_dj).toarray()) * unit_uj
+    part = psi_dj.tocoo(copy=True)
+    part.data *= (dyad_uj[low_d[part.row], part.col] + dyad_uj[high_d[part.row], part.col]) / 2
+    between_d = scipy.sparse.diags_array((low_d != high_d).astype(np.float64))
+    twice_jj = (part.T @ between_d @ part.tocsr()).toarray()
+    alone_jj = (psi_dj.T @ psi_dj).toarray()
+    # Pairs of one person: what they share is of the person, and their noise that of single pairs.
+    psi_pj = _influences(share_pj, hit_pj)[:, 1::2]
+    alone_jj[1::2, 1::2] = (psi_pj.T @ psi_pj).toarray()
+    freedom_j = np.where(order_j == 2.0, _freedom(share_dj), _freedom(share_pj))
+    return Errors(total_uj, twice_jj, alone_jj, freedom_j, _next_error(share_dj, hit_dj))
+
+
+def _shares(
+    sample: PairSample, cells: Sequence[PairRates], limit_c2: Floats
+) -> tuple[scipy.sparse.csc_array, scipy.sparse.csc_array]:
+    """Compute (P, 2C) the share of the weight of every pair, and of that the part that errs."""
     rows, share, hit = [], [], []
     for rates, limits in zip(cells, limit_c2.tolist(), strict=True):
         kinds = ((rates.impostor, True), (rates.genuine, False))
@@ -244,38 +270,24 @@ def estimate_rate_errors(
             share.append(share_r)
             hit.append(share_r * hit_r)
     column = np.repeat(np.arange(len(rows)), [part.size for part in rows])
-    place = (dyad_p[np.concatenate(rows)], column)
-    shape = (low_d.size, len(rows))
-    share_dj, hit_dj = (
-        scipy.sparse.coo_array((np.concatenate(values), place), shape=shape).tocsr()
-        for values in (share, hit)
-    )
-    psi_dj = (hit_dj - share_dj @ scipy.sparse.diags_array(hit_dj.sum(axis=0))).tocsr()
-    between_d = scipy.sparse.diags_array((low_d != high_d).astype(np.float64))
-    order_j = np.tile([2.0, 1.0], len(cells))
-    leverage_uj = (sample.incidence @ share_dj).toarray() / order_j
-    unit_uj, dyad_uj = _corrections(sample, leverage_uj, order_j)
-    total_uj = _centred(sample, (sample.incidence @ psi_dj).toarray()) * unit_uj
-    part = psi_dj.tocoo(copy=True)
-    part.data *= (dyad_uj[low_d[part.row], part.col] + dyad_uj[high_d[part.row], part.col]) / 2
-    part_dj = part.tocsr()
-    twice_jj = (part_dj.T @ between_d @ part_dj).toarray()
-    alone_jj = (psi_dj.T @ psi_dj).toarray()
-    # Pairs of one person: what they share is of the person, and their noise that of single pairs.
-    place = (np.concatenate(rows), column)
-    shape = (sample.score.size, len(rows))
+    place, shape = (np.concatenate(rows), column), (sample.score.size, len(rows))
     share_pj, hit_pj = (
-        scipy.sparse.coo_array((np.concatenate(values), place), shape=shape).tocsc()[:, 1::2]
+        scipy.sparse.coo_array((np.concatenate(values), place), shape=shape).tocsc()
         for values in (share, hit)
     )
-    psi_pj = hit_pj - share_pj @ scipy.sparse.diags_array(hit_pj.sum(axis=0))
-    alone_jj[1::2, 1::2] = (psi_pj.T @ psi_pj).toarray()
-    freedom_j = np.empty(len(rows))
-    freedom_j[::2], freedom_j[1::2] = _freedom(share_dj[:, ::2]), _freedom(share_pj)
+    return share_pj, hit_pj
+
+
+def _influences(share: scipy.sparse.sparray, hit: scipy.sparse.sparray) -> scipy.sparse.csc_array:
+    """Compute what each pair, or dyad, moves the rates by: hit − share · rate."""
+    return (hit - share @ scipy.sparse.diags_array(hit.sum(axis=0))).tocsc()
+
+
+def _next_error(share_dj: scipy.sparse.csr_array, hit_dj: scipy.sparse.csr_array) -> Floats:
+    """Compute (2, J) E e and E e², see `Errors`."""
     most_j, whole_j = hit_dj.multiply(share_dj).sum(axis=0), hit_dj.power(2).sum(axis=0)
     part_j = np.where(most_j > 0, whole_j / np.maximum(most_j, 1e-300), 1.0)
-    next_2j = np.stack([part_j**power * share_dj.power(power + 1).sum(axis=0) for power in (1, 2)])
-    return Errors(total_uj, twice_jj, alone_jj, freedom_j, next_2j)
+    return np.stack([part_j**power * share_dj.power(power + 1).sum(axis=0) for power in (1, 2)])
 
 
 def _centred(sample: PairSample, total_uj: Floats) -> Floats:

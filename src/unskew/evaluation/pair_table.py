@@ -288,7 +288,7 @@ def weigh_pairs(pairs: JoinedPairs, weight_n: Floats, person_n: Ints | None) -> 
     used = np.unique(np.concatenate([pairs.first, pairs.second]))
     own_n = np.ones(weight_n.size)
     own_n[used] = person_weights(weight_n[used], person_n[used])
-    return np.where(pairs.same, weight_p / own_n[pairs.first], weight_p)
+    return np.asarray(np.where(pairs.same, weight_p / own_n[pairs.first], weight_p))
 
 
 def person_weights(weight_n: Floats, person_n: Ints) -> Floats:
