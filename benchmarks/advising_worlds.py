@@ -197,4 +197,19 @@ WORLDS = (
         {"s0": (0.0, 0.4), "s1": (0.3, 0.7), "s2": (0.55, 1.0)},
         {"s0": 300, "s1": 60, "s2": 100},
     ),
+    # Added later, and nothing was changed for them.
+    known(
+        {"left": 1.5, "middle": 0.2, "right": -1.0},
+        {"left": 150, "middle": 25, "right": 80},
+        slope=-2.0,
+    ),
+    strata(
+        {
+            "s0": np.array([0.9, 0.04, 0.03, 0.03]),
+            "s1": np.array([0.1, 0.7, 0.1, 0.1]),
+            "s2": np.array([0.25, 0.25, 0.4, 0.1]),
+        },
+        np.array([0.1, 0.2, 0.3, 0.4]),
+        {"s0": 700, "s1": 120, "s2": 90},
+    ),
 )

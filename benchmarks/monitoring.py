@@ -272,6 +272,40 @@ def _weeks(shift: float, days: int, rng: np.random.Generator) -> Year:
     return sources, [look, look]  # type: ignore[return-value]
 
 
+def _mondays(rng: np.random.Generator) -> Year:
+    """Six sources whose new images come on Mondays: two columns, one mostly 0, and their product.
+
+    Cauchy numbers, 25 old images and 0 to 60 new ones a week.
+    """
+    sources, days = [], []
+    for _ in range(6):
+        day = np.repeat(np.arange(0, DAYS, 7), rng.integers(0, 61, 53))
+        streams: list[list[np.ndarray]] = []
+        for n in (25, day.size):
+            heavy, rare = rng.standard_cauchy(n), (rng.random(n) < 0.1) * rng.normal(size=n)
+            streams.append([heavy, rare, heavy * rare])
+        sources.append(list(zip(*streams, strict=True)))
+        days.append(day)
+    return sources, days  # type: ignore[return-value]
+
+
+def _twelve_columns(rng: np.random.Generator) -> Year:
+    """Two sources, twelve columns with correlations of 0.8, 60 old images and two new ones a day.
+
+    The columns are rounded more and more coarsely, the last to its sign.
+    """
+    sources = []
+    for _ in range(2):
+        streams: list[list[np.ndarray]] = []
+        for n in (60, 2 * DAYS):
+            common, own = rng.normal(size=(n, 1)), rng.normal(size=(n, 12))
+            value = 0.8**0.5 * common + 0.2**0.5 * own
+            streams.append([np.round(value[:, j] * (12 - j)) for j in range(11)])
+            streams[-1].append((value[:, 11] > 0).astype(float))
+        sources.append(list(zip(*streams, strict=True)))
+    return sources, 2  # type: ignore[return-value]
+
+
 NULL_WORLDS: dict[str, Callable[[np.random.Generator], Year]] = {
     "3 sources, 10 labels, 200 old images each": _labels,
     "2 sources, features, membership, distance": _features,
@@ -285,6 +319,8 @@ NULL_WORLDS: dict[str, Callable[[np.random.Generator], Year]] = {
     "2 sources, Sundays 0.5 sd higher, a look a day": partial(_weeks, 0.5, 1),
     "2 sources, Sundays 2 sd higher, a look a day": partial(_weeks, 2.0, 1),
     "2 sources, Sundays 2 sd higher, a look a week": partial(_weeks, 2.0, 7),
+    "6 sources, 25 old images each, new ones on Mondays, Cauchy and mostly 0": _mondays,
+    "2 sources, 60 old images each, 12 correlated and rounded columns": _twelve_columns,
 }
 
 

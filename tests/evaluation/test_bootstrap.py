@@ -102,6 +102,25 @@ def test_a_share_of_one_has_the_interval_of_its_effective_images() -> None:
         assert figure.interval == pytest.approx((reach, 1.0) if value else (0.0, 1 - reach))
 
 
+def test_a_difference_that_few_images_have_alike_is_not_certain() -> None:
+    """Of 8 images one model has all and the other none right; elsewhere both are alike."""
+    n = 40
+    source = np.where(np.arange(n) < 8, "few", "many")
+    table = pd.DataFrame(
+        {"id": np.arange(n), "source": source, "label": ["x", "y"] * (n // 2), "sample_weight": 1.0}
+    )
+    right = pd.DataFrame({"id": np.arange(n), "prediction": table["label"]})
+    wrong = right.assign(prediction=np.where(source == "few", "z", right["prediction"]))
+    cells = judge(table, right, second=wrong, replicates=50).breakdown("source").cells
+    few, many = (cell.difference["accuracy"] for cell in cells)
+    # As many others as n of n may hide (Clopper and Pearson) may differ by 1 the other way.
+    assert few.value == -1.0
+    assert few.interval == pytest.approx((-1.0, 1.0 - 2.0 * 0.025 ** (1 / 8)))
+    assert many.value == 0.0
+    hidden = 1.0 - 0.025 ** (1 / 32)
+    assert many.interval == pytest.approx((-hidden, hidden))
+
+
 def test_groups_are_drawn_whole() -> None:
     """Every image ten times within its group: the same figures and intervals as once."""
     table, predictions = make_case(n=80)

@@ -76,6 +76,30 @@ def test_held_out_images_of_classes_that_train_lacks_are_counted_with_their_weig
     assert prepared.unlearnable() == []
 
 
+@pytest.mark.parametrize("privacy", ["full", "aggregate"])
+def test_classes_without_held_out_images_are_named_with_their_weight(privacy: str) -> None:
+    """Two of the three classes of train, with 3 of 5 of its weight, are not judged."""
+    training = SimpleNamespace(
+        has_label_sets=False,
+        splits=SimpleNamespace(train="train", held_out="test"),
+        label=np.array([0, 1, 2, 0, 2]),
+        classes=("cat", "dog", "fox"),
+        rows=lambda split: np.arange(3) if split == "train" else np.arange(3, 5),
+        inputs=SimpleNamespace(config=SimpleNamespace(report=SimpleNamespace(privacy=privacy))),
+    )
+    weight = np.array([2.0, 1.0, 2.0, 1.0, 0.0])
+    run = SimpleNamespace(weights=SimpleNamespace(sample_weight=weight))
+    arm, nothing = SimpleNamespace(name="debiased", weight=weight), cast(Any, None)
+    prepared = Preparation(nothing, cast(Any, training), cast(Any, run), (arm,), nothing, {})
+    (sentence,) = prepared.unjudged()
+    assert "60 % of the weight of train" in sentence
+    assert ("dog, fox" in sentence) == (privacy == "full")
+    weight[4] = 1.0
+    training.label[3] = 1
+    training.label[0] = 1
+    assert prepared.unjudged() == []
+
+
 def test_a_class_without_held_out_images_is_named_wherever_the_accuracy_is_shown(
     tmp_path: Path, capsys: Captured
 ) -> None:

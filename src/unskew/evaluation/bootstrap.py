@@ -254,6 +254,11 @@ def describe_differences(
     """
     one_model, other_model = models
     one_drawn, other_drawn = one_model.replicate, other_model.replicate
+    # Models that agree in every figure of every draw are taken to be the same one.
+    is_same = all(
+        name in other_drawn and np.array_equal(drawn, other_drawn[name], equal_nan=True)
+        for name, drawn in one_drawn.items()
+    )
     cells = []
     for c, (one, other) in enumerate(zip(first, second, strict=True)):
         figures = {}
@@ -269,6 +274,8 @@ def describe_differences(
                 difference=True,
                 noise=other_model.noise(name, c, one_model),
             )
+            if is_same and figure.interval is not None:
+                figure = replace(figure, interval=(0.0, 0.0))
             figures[name] = replace(
                 figure, unweighted=_difference(other[name].unweighted, one[name].unweighted)
             )
@@ -292,6 +299,8 @@ def _figure(
     and so does the estimate of the truth: see `_moved`. A share of 0 or 1 has replicates without
     any spread; its interval then ends where n_eff independent units would show the same with
     probability (1 − level)/2 (as Clopper and Pearson's does; Korn and Graubard 1998 for weights).
+    So does that of a difference which all units have alike: the share of others that they would
+    not show may differ by −1, or by 1.
     """
     if not np.isfinite(value):
         return MetricValue(None)
@@ -326,14 +335,12 @@ def _sampled_figure(
     low, high = np.quantile(known_b, [0.5 - level / 2, 0.5 + level / 2]).tolist()
     if name in EXTREMES:
         low, high = _moved(low, high, float(known_b.mean()) - value, difference)
-    if (
-        name in SHARES
-        and not difference
-        and np.ptp(known_b) <= _ROUNDING
-        and min(value, 1.0 - value) <= _ROUNDING
-    ):
-        reach = float(((1.0 - level) / 2.0) ** (1.0 / max(effective, 1.0)))
-        low, high = (reach, 1.0) if value > 0.5 else (0.0, 1.0 - reach)
+    if name in SHARES and np.ptp(known_b) <= _ROUNDING:
+        unseen = 1.0 - float(((1.0 - level) / 2.0) ** (1.0 / max(effective, 1.0)))
+        if difference:
+            low, high = value - unseen * (1.0 + value), value + unseen * (1.0 - value)
+        elif min(value, 1.0 - value) <= _ROUNDING:
+            low, high = (1.0 - unseen, 1.0) if value > 0.5 else (0.0, unseen)
     return MetricValue(
         value, (low, high), float(known_b.std(ddof=1)), None, effective, few, undefined
     )

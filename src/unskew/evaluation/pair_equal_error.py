@@ -10,14 +10,15 @@ import numpy as np
 from unskew.evaluation.pair_intervals import (
     MeasuredRates,
     PairFigure,
+    find_end,
     measure_rates,
     student_quantile,
 )
 from unskew.evaluation.pair_rates import PairRates, PairSample
 from unskew.records import Floats
 
-# Points of the curve at least, halvings of the interval, and the largest correlation.
-_POINTS, _HALVINGS, _MOST_ALIKE = 2000, 40, 0.99
+# Points of the curve at least, and the largest correlation.
+_POINTS, _MOST_ALIKE = 2000, 0.99
 
 
 def equal_error_figures(
@@ -50,12 +51,12 @@ def _figure(
         rates, gap_t, math.sqrt(measured.errors.combine(axis_2j[0] - axis_2j[1]).variance)
     )
     stderr = math.sqrt(measured.errors.combine(part_2 @ axis_2j).variance)
-    errors = [measured.steady[j] for j in (2 * c, 2 * c + 1)]
+    spreads = [measured.steady[j] for j in (2 * c, 2 * c + 1)]
     # Variances in parts of p (1 − p), and the degrees of freedom of the combination.
-    scale_2 = np.array([_relative(measured, j) for j in (2 * c, 2 * c + 1)])
+    scale_2 = np.array([spread.error.variance / spread.base for spread in spreads])
     share_2 = part_2**2 * scale_2
     freedom = share_2.sum() ** 2 / sum(
-        share**2 / error.freedom for share, error in zip(share_2, errors, strict=True)
+        share**2 / spread.error.freedom for share, spread in zip(share_2, spreads, strict=True)
     )
     rho = min(max(measured.errors.correlation(*axis_2j), -_MOST_ALIKE), _MOST_ALIKE)
     limit = student_quantile(float(freedom), level) ** 2 * (1.0 - rho**2)
@@ -70,21 +71,8 @@ def _figure(
         r, s = (fmr_t - e) / math.sqrt(scale_2[0]), (fnmr_t - e) / math.sqrt(scale_2[1])
         return float((r**2 + s**2 - 2 * rho * r * s).min()) <= limit * e * (1.0 - e)
 
-    ends = []
-    for outside in (0.0, 1.0):
-        inside = rate
-        for _ in range(_HALVINGS):
-            middle = (inside + outside) / 2
-            inside, outside = (middle, outside) if may_be(middle) else (inside, middle)
-        ends.append(inside)
-    return PairFigure(rate, (ends[0], ends[1]), stderr)
-
-
-def _relative(measured: MeasuredRates, j: int) -> float:
-    """Compute the variance of a rate in parts of p (1 − p): 1/n of as many independent pairs."""
-    binomial = float(measured.value[j] * (1.0 - measured.value[j]))
-    variance = measured.steady[j].variance
-    return variance / binomial if binomial > 0 and variance > 0 else 1.0 / measured.size[j]
+    low, high = (find_end(rate, end, may_be) for end in (0.0, 1.0))
+    return PairFigure(rate, (low, high), stderr)
 
 
 def _parts(rates: PairRates, gap_t: Floats, reach: float) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -26,10 +26,11 @@ Interval = tuple[float, float]
 _ENOUGH, _BORROWED, _LEAST = 200, 4, 30
 # The variance of what persons share falls like this power of the rate: 1.4 to 1.8 of normal scores
 # whose correlations through a person are 0.4 to 0.05, at rates of 0.1 to 4 %.
-_SHARED = 1.5
+_SHARED = 1.6
 # With fewer scores beyond it, a threshold is extrapolated.
 _FEWEST = 5
 _ROUNDING = 1e-12
+_HALVINGS = 40
 
 
 @dataclass(frozen=True)
@@ -55,30 +56,45 @@ def student_quantile(freedom: float, level: float) -> float:
     return float(scipy.special.stdtrit(max(freedom, 1.0), 0.5 + level / 2))
 
 
-def rate_interval(value: float, error: RateError, size: float, level: float) -> Interval:
-    """Return the interval of a rate: Wilson's (1927) of p̂ (1 − p̂)/variance pairs.
+@dataclass(frozen=True)
+class RateSpread:
+    """How much a rate p would vary, whatever p is: v(p) = V (b/b₀)^1.6 + D b/b₀, b = p (1 − p).
 
-    It has the p with (p̂ − p)² ≤ t² p (1 − p)/n. For rare errors that is close to an interval
-    symmetric in the logit, too, which what persons share asks for: some are alike to many others.
-    ``size`` is the number n for a rate of 0 or 1, or one that does not vary.
+    Attributes
+    ----------
+    error : V, of what persons share, and D, the noise of pairs, with their degrees of freedom.
+    base : b₀, at which they were estimated.
     """
-    binomial = value * (1.0 - value)
-    varies = binomial > _ROUNDING and error.variance > (_ROUNDING * binomial) ** 2
-    n = binomial / error.variance if varies else size
-    return count_interval(value, n, student_quantile(error.freedom, level))
+
+    error: RateError
+    base: float
+
+    def variance(self, rate: float, power: float = _SHARED) -> float:
+        """Compute v(p)."""
+        ratio = rate * (1.0 - rate) / self.base
+        return float(self.error.of_units * ratio**power + self.error.of_dyads * ratio)
+
+    def interval(self, value: float, level: float) -> Interval:
+        """Return the p with (p̂ − p)² ≤ t² v(p): Wilson's interval (1927) where V = 0.
+
+        Persons who are alike to many skew p̂ to the right, so that below it V falls like D.
+        """
+        limit = student_quantile(self.error.freedom, level) ** 2
+
+        def may_be(p: float) -> bool:
+            return (value - p) ** 2 <= limit * self.variance(p, 1.0 if p < value else _SHARED)
+
+        return find_end(value, 0.0, may_be), find_end(value, 1.0, may_be)
 
 
-def count_interval(value: float, n: float, quantile: float) -> Interval:
-    """Return Wilson's interval of a share of n."""
-    if not n > 0:
-        return 0.0, 1.0
-    c = quantile**2 / n
-    centre = (value + c / 2) / (1.0 + c)
-    reach = math.sqrt(max(c * value * (1.0 - value) + c**2 / 4, 0.0)) / (1.0 + c)
-    return (
-        0.0 if value <= _ROUNDING else max(centre - reach, 0.0),
-        1.0 if value >= 1.0 - _ROUNDING else min(centre + reach, 1.0),
-    )
+def find_end(inside: float, outside: float, holds: Callable[[float], bool]) -> float:
+    """Find where a condition ends to hold, between a number where it does and another one."""
+    if holds(outside):
+        return outside
+    for _ in range(_HALVINGS):
+        middle = (inside + outside) / 2
+        inside, outside = (middle, outside) if holds(middle) else (inside, middle)
+    return inside
 
 
 def gap_interval(
@@ -104,21 +120,19 @@ class MeasuredRates:
     ----------
     value : (2C,) NaN where a cell has no pairs of the kind.
     errors : how they vary together.
-    steady : (2C,) the error of each, with what few errors do not show, see `measure_rates`.
-    size : (2C,) the number of independent pairs that would vary as these do: for rates of 0 and 1.
+    steady : (2C,) how each varies, with what few errors do not show, see `measure_rates`.
     """
 
     value: Floats
     errors: Errors = field(repr=False)
-    steady: tuple[RateError, ...] = field(repr=False)
-    size: tuple[float, ...] = field(repr=False)
+    steady: tuple[RateSpread, ...] = field(repr=False)
 
     def figure(self, j: int, level: float) -> PairFigure:
         """Describe rate j at a given threshold."""
         value = float(self.value[j])
         if not np.isfinite(value):
             return PairFigure(None)
-        interval = rate_interval(value, self.steady[j], self.size[j], level)
+        interval = self.steady[j].interval(value, level)
         stderr = math.sqrt(self.errors.combine(np.eye(self.value.size)[j]).variance)
         return PairFigure(value, interval, stderr)
 
@@ -134,7 +148,7 @@ class MeasuredRates:
         """
         axis_jj = np.eye(self.value.size)
         figures = [self.figure(j, level) for j in range(self.value.size)]
-        if not fmr:  # at a rate of 0 the threshold is above every score, and moves nothing
+        if not fmr or fmr >= 1.0:  # beyond all scores the threshold moves nothing
             return figures
         ends = self._threshold_interval(cells[0], fmr, level)
         end_2j = np.array([rates_at(cells, np.full((len(cells), 2), end)) for end in ends])
@@ -158,11 +172,8 @@ class MeasuredRates:
         variance of that rate: the interval has the thresholds at which it is no unusual value.
         Where hardly any score is beyond, the tail is taken to be exponential.
         """
-        error, ratio = self.steady[0], fmr / max(float(self.value[0]), _ROUNDING)
-        variance = error.of_units * ratio**_SHARED + error.of_dyads * ratio
-        variance = variance if variance > 0 else fmr / self.size[0]
-        part = float(scipy.special.ndtr(-student_quantile(error.freedom, level)))
-        shape = fmr**2 / variance
+        part = float(scipy.special.ndtr(-student_quantile(self.steady[0].error.freedom, level)))
+        shape = fmr**2 / self.steady[0].variance(fmr)
         few, many = (
             fmr / shape * float(scipy.special.gammaincinv(shape, p)) for p in (part, 1.0 - part)
         )
@@ -210,7 +221,7 @@ def measure_rates(
     (v + E e²/2)/(y + E e/2), e the next error: as if half an error more had been seen, of a pair
     of persons drawn by its share (Fay and Feuer 1997 add one of the largest weight to the upper
     bound of a standardised rate, Fay and Kim 2017 half of it). Where pairs of persons have equal
-    weights, and err independently, that is v.
+    weights, and err independently, that is v. Of k < 200 effective errors 1 − k/200 of it is added.
     """
     limit_c2 = np.broadcast_to(np.asarray(threshold, dtype=np.float64), (len(cells), 2))
     value_j, errors = rates_at(cells, limit_c2), estimate_rate_errors(sample, cells, limit_c2)
@@ -223,30 +234,49 @@ def measure_rates(
     mild_j, mild_errors = rates_at(cells, mild_c2), errors
     if not np.array_equal(mild_c2, limit_c2):
         mild_errors = estimate_rate_errors(sample, cells, mild_c2)
-    steady, size = [], []
+    steady = []
     for j, axis_j in enumerate(np.eye(value_j.size)):
         own, mild = errors.combine(axis_j), mild_errors.combine(axis_j)
         binomial, of_mild = value_j[j] * (1 - value_j[j]), mild_j[j] * (1 - mild_j[j])
-        varies = of_mild > 0 and mild.variance > (_ROUNDING * of_mild) ** 2
-        size.append(min(of_mild / mild.variance, tails[j].rows.size) if varies else 1.0)
+        spread = _spread(sample, tails[j], mild, of_mild)
         if binomial > 0 and of_mild > 0:
             known = min(milder[j][1] / _ENOUGH, 1.0)
             own = _mix(own, known, mild, binomial / of_mild)
             rare = min(value_j[j], 1 - value_j[j])
             one, square = mild_errors.next_error[:, j]
             least = (own.of_dyads + (1 - rare) * square / 2) * rare / (rare + one / 2)
-            own = replace(own, of_dyads=max(own.of_dyads, float(least)))
-        steady.append(own)
-    return MeasuredRates(value_j, errors, tuple(steady), tuple(size))
+            unseen = max(float(least) - own.of_dyads, 0.0)
+            own = replace(own, of_dyads=own.of_dyads + (1.0 - known) * unseen)
+            if own.variance > (_ROUNDING * binomial) ** 2:
+                spread = RateSpread(own, float(binomial))
+        steady.append(spread)
+    return MeasuredRates(value_j, errors, tuple(steady))
+
+
+def _spread(sample: PairSample, tail: ScoreTail, mild: RateError, base: float) -> RateSpread:
+    """Take the variance from a milder threshold; n pairs have no less than n independent ones.
+
+    Where pairs do not differ at all, each unit counts once.
+    """
+    if not tail.rows.size:
+        return RateSpread(RateError(0.0, 1.0, 1.0, 1.0), 1.0)
+    if base > 0 and mild.variance > (_ROUNDING * base) ** 2:
+        least = max(base / tail.rows.size - mild.of_units, mild.of_dyads)
+        return RateSpread(replace(mild, of_dyads=least), base)
+    noise = 1.0 / effective_units(sample, tail)
+    return RateSpread(RateError(0.0, noise, mild.units, mild.dyads), 1.0)
 
 
 def _mix(own: RateError, share: float, mild: RateError, ratio: float) -> RateError:
-    """Average two errors, the second scaled to another rate; degrees of freedom: Satterthwaite."""
+    """Average two errors, the second scaled to another rate.
+
+    Both are of the same persons, so that the errors of the two variances add up, not their squares.
+    """
     rest = 1.0 - share
     return RateError(
         share * own.of_units + rest * mild.of_units * ratio**_SHARED,
         share * own.of_dyads + rest * mild.of_dyads * ratio,
-        1.0 / (share**2 / own.units + rest**2 / mild.units),
+        1.0 / (share / math.sqrt(own.units) + rest / math.sqrt(mild.units)) ** 2,
         own.dyads,
     )
 
@@ -263,8 +293,12 @@ def _extrapolate(tail: ScoreTail, threshold: float, fmr: float) -> float:
 
 
 def _milder(tail: ScoreTail, threshold: float, above: bool) -> tuple[float, float]:
-    """Find the threshold with max(30, 4 k) effective errors, where this one has k < 200, and k."""
+    """Find the threshold with max(30, 4 k) effective errors, where this one has k < 200, and k.
+
+    Of a rate above one half the pairs that do not err are counted instead.
+    """
     n, below = tail.score.size, int(np.searchsorted(tail.score, threshold))
+    above = above if (tail.tail[below] <= 0.5) == above else not above
     errors = n - below if above else below
     # Kish's number of the m most extreme pairs, m = 1 … n.
     weight_m = -np.diff(tail.tail)[:: -1 if above else 1]

@@ -18,7 +18,7 @@ Mask = npt.NDArray[np.bool_]
 # Sums in another order differ by this much.
 _ROUNDING = 1e-12
 # A unit in nearly all pairs leaves nothing to compare it with.
-_LARGEST_LEVERAGE = 1.0 - 1e-6
+_LARGEST_LEVERAGE, _LARGEST_ADDED = 0.3, 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +146,8 @@ class RateError:
 
     Attributes
     ----------
-    of_units, of_dyads : variance of what pairs of a unit share, and of the noise of single dyads.
+    of_units, of_dyads : variance of what pairs of a unit share, and of the noise of single dyads,
+        or of single pairs of one unit.
     units, dyads : degrees of freedom of the two.
     """
 
@@ -175,8 +176,8 @@ class Errors:
     ----------
     spread : (U, J) what every unit adds to the error of each rate.
     twice : (J, J) what the squares of ``spread`` count twice.
-    alone : (J, J) the covariance as if dyads were independent.
-    freedom : (J,) degrees of freedom of the noise of dyads.
+    alone : (J, J) the covariance as if dyads, or pairs of one unit, were independent.
+    freedom : (J,) degrees of freedom of that noise.
     next_error : (2, J) E e and E e² of an error e = f s: s the share of the weight of a dyad drawn
         by its share, f the part of a dyad that errs where it does, Σ_d h_d²/Σ_d h_d s_d.
     """
@@ -225,13 +226,39 @@ def estimate_rate_errors(
 
     the variance of an incomplete U-statistic, robust to any dependence through units (Aronow, Samii
     and Assenova 2015): Σ_u T_u² counts D_d² twice where d has two different units. T_u is centred
-    within its stratum and divided by (1 − r ℓ_u)^{r/2}; ℓ_u is the unit's leverage, r = 1 for
-    genuine pairs (of one unit) and 2 for impostor pairs (of two), where it makes the sum the
-    jackknife's. Where noise would make the variance smaller than Σ_d D_d², as if dyads were
-    independent, it is that. ``threshold``: one, or (C, 2) one for each rate.
+    within its stratum, and both are divided by what fitting the rates takes from them, see
+    `_corrections`: where every two of the units are compared once the variance is unbiased. Where
+    noise would make it smaller than Σ_d D_d², as if dyads were independent, it is that.
+    ``threshold``: one, or (C, 2) one for each rate.
     """
     limit_c2 = np.broadcast_to(np.asarray(threshold, dtype=np.float64), (len(cells), 2))
     dyad_p, low_d, high_d = sample.dyads
+    share_pj, hit_pj = _shares(sample, cells, limit_c2)
+    to_dyad = scipy.sparse.coo_array(
+        (np.ones(dyad_p.size), (dyad_p, np.arange(dyad_p.size))), shape=(low_d.size, dyad_p.size)
+    ).tocsr()
+    share_dj, hit_dj = (to_dyad @ share_pj).tocsr(), (to_dyad @ hit_pj).tocsr()
+    psi_dj = _influences(share_dj, hit_dj)
+    order_j = np.tile([2.0, 1.0], len(cells))
+    leverage_uj = (sample.incidence @ share_dj).toarray() / order_j
+    unit_uj, dyad_uj = _corrections(sample, leverage_uj, order_j)
+    total_uj = _centred(sample, (sample.incidence @ psi_dj).toarray()) * unit_uj
+    part = psi_dj.tocoo(copy=True)
+    part.data *= (dyad_uj[low_d[part.row], part.col] + dyad_uj[high_d[part.row], part.col]) / 2
+    between_d = scipy.sparse.diags_array((low_d != high_d).astype(np.float64))
+    twice_jj = (part.T @ between_d @ part.tocsr()).toarray()
+    alone_jj = (psi_dj.T @ psi_dj).toarray()
+    # Pairs of one person: what they share is of the person, and their noise that of single pairs.
+    psi_pj = _influences(share_pj, hit_pj)[:, 1::2]
+    alone_jj[1::2, 1::2] = (psi_pj.T @ psi_pj).toarray()
+    freedom_j = np.where(order_j == 2.0, _freedom(share_dj), _freedom(share_pj))
+    return Errors(total_uj, twice_jj, alone_jj, freedom_j, _next_error(share_dj, hit_dj))
+
+
+def _shares(
+    sample: PairSample, cells: Sequence[PairRates], limit_c2: Floats
+) -> tuple[scipy.sparse.csc_array, scipy.sparse.csc_array]:
+    """Compute (P, 2C) the share of the weight of every pair, and of that the part that errs."""
     rows, share, hit = [], [], []
     for rates, limits in zip(cells, limit_c2.tolist(), strict=True):
         kinds = ((rates.impostor, True), (rates.genuine, False))
@@ -243,49 +270,67 @@ def estimate_rate_errors(
             share.append(share_r)
             hit.append(share_r * hit_r)
     column = np.repeat(np.arange(len(rows)), [part.size for part in rows])
-    place = (dyad_p[np.concatenate(rows)], column)
-    shape = (low_d.size, len(rows))
-    share_dj, hit_dj = (
-        scipy.sparse.coo_array((np.concatenate(part), place), shape=shape).tocsr()
-        for part in (share, hit)
+    place, shape = (np.concatenate(rows), column), (sample.score.size, len(rows))
+    share_pj, hit_pj = (
+        scipy.sparse.coo_array((np.concatenate(values), place), shape=shape).tocsc()
+        for values in (share, hit)
     )
-    psi_dj = (hit_dj - share_dj @ scipy.sparse.diags_array(hit_dj.sum(axis=0))).tocsr()
-    between_d = scipy.sparse.diags_array((low_d != high_d).astype(np.float64))
-    order_j = np.tile([2.0, 1.0], len(cells))
-    leverage_uj = (sample.incidence @ share_dj).toarray() / order_j
-    total_uj = _centred(sample, (sample.incidence @ psi_dj).toarray(), leverage_uj, order_j)
-    twice_jj = (psi_dj.T @ between_d @ psi_dj).toarray()
-    alone_jj = (psi_dj.T @ psi_dj).toarray()
-    freedom_j = _freedom(leverage_uj, share_dj, order_j)
+    return share_pj, hit_pj
+
+
+def _influences(share: scipy.sparse.sparray, hit: scipy.sparse.sparray) -> scipy.sparse.csc_array:
+    """Compute what each pair, or dyad, moves the rates by: hit − share · rate."""
+    return (hit - share @ scipy.sparse.diags_array(hit.sum(axis=0))).tocsc()
+
+
+def _next_error(share_dj: scipy.sparse.csr_array, hit_dj: scipy.sparse.csr_array) -> Floats:
+    """Compute (2, J) E e and E e², see `Errors`."""
     most_j, whole_j = hit_dj.multiply(share_dj).sum(axis=0), hit_dj.power(2).sum(axis=0)
     part_j = np.where(most_j > 0, whole_j / np.maximum(most_j, 1e-300), 1.0)
-    next_2j = np.stack([part_j**power * share_dj.power(power + 1).sum(axis=0) for power in (1, 2)])
-    return Errors(total_uj, twice_jj, alone_jj, freedom_j, next_2j)
+    return np.stack([part_j**power * share_dj.power(power + 1).sum(axis=0) for power in (1, 2)])
 
 
-def _centred(sample: PairSample, total_uj: Floats, leverage_uj: Floats, order_j: Floats) -> Floats:
-    """Centre the sums of units within strata, and undo what fitting the rates takes from them."""
+def _centred(sample: PairSample, total_uj: Floats) -> Floats:
+    """Subtract from the sums of units the mean of their stratum, where it has several."""
     size_s = np.bincount(sample.stratum)
-    n_strata = size_s.size
-    several_s = (size_s > 1)[:, None]
-    sum_sj = np.column_stack([add_by_code(sample.stratum, t_u, n_strata) for t_u in total_uj.T])
-    part_sj = np.column_stack([add_by_code(sample.stratum, l_u, n_strata) for l_u in leverage_uj.T])
-    mean_sj = np.where(several_s, sum_sj / np.maximum(size_s, 1)[:, None], 0.0)
-    fitted_sj = np.where(several_s, (1.0 - part_sj) / np.maximum(size_s, 1)[:, None], 0.0)
-    used_uj = np.minimum((leverage_uj + fitted_sj[sample.stratum]) * order_j, _LARGEST_LEVERAGE)
-    spread_uj: Floats = (total_uj - mean_sj[sample.stratum]) * (1.0 - used_uj) ** (-order_j / 2)
-    return spread_uj
+    sum_sj = np.column_stack([add_by_code(sample.stratum, t_u, size_s.size) for t_u in total_uj.T])
+    mean_sj = np.where((size_s > 1)[:, None], sum_sj / np.maximum(size_s, 1)[:, None], 0.0)
+    centred_uj: Floats = total_uj - mean_sj[sample.stratum]
+    return centred_uj
 
 
-def _freedom(leverage_uj: Floats, share_dj: scipy.sparse.csr_array, order_j: Floats) -> Floats:
-    """Compute degrees of freedom of the noise of dyads, (J,): Kish's number of squares, minus one.
+def _corrections(sample: PairSample, leverage_uj: Floats, order_j: Floats) -> tuple[Floats, Floats]:
+    """Compute the factors of the sums of units, (U, J), and of dyads by their units, (U, J).
 
-    Genuine pairs are of one unit each, so that dyads are units.
+    Let ℓ be the leverage of a unit, and c what centring within its stratum adds. Genuine pairs, of
+    one unit: T_u² is divided by 1 − 2 ℓ + Σ ℓ² − c, which is exact where means of units vary alike
+    (and is 1 − 1/U − c where they have equal weights). Impostor pairs, of two units: T_u² and D_d²
+    are multiplied by f = (1 − ℓ)/((1 − 2 ℓ)(1 − 3 ℓ)), T_u² by (1 − ℓ)/(1 − ℓ − c), too. If U units
+    are compared, every two of them once, E Σ T² = (U − S)((U − 2) A + E)(U − 2) w² and E Σ D² =
+    ((U − 1)(U − 2) A + (U (U − 1)/2 − 1) E) w², with A and E the variances of what a unit and of
+    what a dyad does, S strata of one size, and w = 2/(U (U − 1)): with ℓ = 1/U and c = (S − 1)/U
+    their difference is the variance, U ((U − 1)² A + (U − 1) E/2) w².
     """
-    square_uj, square_dj = leverage_uj**2, share_dj.power(2)
-    units_j = square_uj.sum(axis=0) ** 2 / np.maximum((square_uj**2).sum(axis=0), 1e-300)
-    dyads_j = np.asarray(square_dj.sum(axis=0)) ** 2 / np.maximum(
-        np.asarray(square_dj.power(2).sum(axis=0)), 1e-300
+    size_s = np.bincount(sample.stratum)
+    part_sj = np.column_stack(
+        [add_by_code(sample.stratum, l_u, size_s.size) for l_u in leverage_uj.T]
     )
-    freedom_j: Floats = np.maximum(np.where(order_j == 1.0, units_j, dyads_j) - 1.0, 1.0)
+    fitted_sj = np.where((size_s > 1)[:, None], (1.0 - part_sj) / size_s[:, None].clip(1), 0.0)
+    at_most_uj = np.minimum(leverage_uj, _LARGEST_LEVERAGE)
+    left_uj = np.where(
+        order_j == 1.0,
+        np.maximum(1.0 - 2.0 * leverage_uj + (leverage_uj**2).sum(axis=0), _ROUNDING),
+        1.0 - at_most_uj,
+    )
+    of_dyads_uj = (1.0 - at_most_uj) / ((1.0 - 2.0 * at_most_uj) * (1.0 - 3.0 * at_most_uj))
+    of_units_uj = np.where(order_j == 1.0, 1.0 / left_uj, of_dyads_uj)
+    added_uj = np.minimum(fitted_sj[sample.stratum] / left_uj, _LARGEST_ADDED)
+    return np.sqrt(of_units_uj / (1.0 - added_uj)), np.sqrt(of_dyads_uj)
+
+
+def _freedom(share_pj: scipy.sparse.sparray) -> Floats:
+    """Compute degrees of freedom of the noise, (J,): Kish's number of squares, minus one."""
+    square_pj = share_pj.power(2)
+    sum_j, square_j = square_pj.sum(axis=0), square_pj.power(2).sum(axis=0)
+    freedom_j: Floats = np.maximum(sum_j**2 / np.maximum(square_j, 1e-300) - 1.0, 1.0)
     return freedom_j

@@ -280,13 +280,15 @@ def weigh_pairs(pairs: JoinedPairs, weight_n: Floats, person_n: Ints | None) -> 
     person, who is drawn once: with ``person_n`` its weight is d π_i π_j/π̂_g, so that the pairs of a
     person of weight 2 count twice, not four times. π̂_g is `person_weights`.
     """
-    weight_p = pairs.weight * weight_n[pairs.first] * weight_n[pairs.second]
+    # Only ratios matter, and sums of huge weights would not be numbers any more.
+    own_p = pairs.weight / pairs.weight.max(initial=0.0)
+    weight_p = own_p * weight_n[pairs.first] * weight_n[pairs.second]
     if person_n is None:
         return np.asarray(weight_p)
     used = np.unique(np.concatenate([pairs.first, pairs.second]))
     own_n = np.ones(weight_n.size)
     own_n[used] = person_weights(weight_n[used], person_n[used])
-    return np.where(pairs.same, weight_p / own_n[pairs.first], weight_p)
+    return np.asarray(np.where(pairs.same, weight_p / own_n[pairs.first], weight_p))
 
 
 def person_weights(weight_n: Floats, person_n: Ints) -> Floats:

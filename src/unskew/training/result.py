@@ -64,7 +64,7 @@ class Preparation:
         if splits.validation is None:
             lines.append("There is no validation split: no epoch is chosen, the last one counts.")
         lines += [*([self.training.split_note] if self.training.split_note else [])]
-        lines += [*self.unlearned(), *self.unlearnable()]
+        lines += [*self.unlearned(), *self.unlearnable(), *self.unjudged()]
         part_only = self.part_only(splits.held_out)
         return [*lines, part_only] if part_only else lines
 
@@ -162,6 +162,31 @@ class Preparation:
             f"that the model cannot learn from {splits.train}"
             f"{': ' if names else ''}{first_few(names) if names else ''}. They count as wrong in "
             "every figure."
+        ]
+
+    def unjudged(self) -> list[str]:
+        """Say of which classes that train teaches the held-out split has no image with weight."""
+        training, splits = self.training, self.training.splits
+        if training.has_label_sets:
+            return []
+        train, judged = training.rows(splits.train), training.rows(splits.held_out)
+        weight_n, n_classes = self.run.weights.sample_weight, len(training.classes)
+        taught_m, judged_m = (
+            np.bincount(training.label[rows], weights=weight_n[rows], minlength=n_classes)
+            for rows in (train, judged)
+        )
+        lacking_m = (taught_m > 0) & ~(judged_m > 0)
+        if not lacking_m.any():
+            return []
+        names = [training.classes[m] for m in np.flatnonzero(lacking_m)]
+        private = training.inputs.config.report.privacy == "aggregate"
+        many = f"{len(names)} class" + "es" * (len(names) > 1)
+        share = 100 * taught_m[lacking_m].sum() / taught_m.sum()
+        return [
+            f"{splits.held_out} has no image of "
+            f"{many if private else first_few(names)} "
+            f"({share:.2g} % of the weight of {splits.train}): no figure shows how well "
+            f"{'it is' if len(names) == 1 else 'they are'} recognised."
         ]
 
     def _unlearnable_labels(self, label_nm: Any) -> list[str]:

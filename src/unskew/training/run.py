@@ -353,7 +353,7 @@ def run_training(
             for name, trained in models.items()
             if (choice := trained[0].choice) is not None
         },
-        remarks=prepared.unlearnable(),
+        remarks=[*prepared.unlearnable(), *prepared.unjudged()],
         seeds=prepared.seeds,
         replicates=replicates,
         **held_out_options(training, read_memberships_table(out)),
