@@ -1,6 +1,7 @@
 """Hugging Face datasets with the real package, on local folders; nothing is fetched."""
 
 import io
+import os
 import pickle
 import sys
 
@@ -180,6 +181,11 @@ def test_what_cannot_work(tmp_path, monkeypatch):
     for name in ("text", "pandas", "train.txt"):
         with refused(DataError, value=name):
             read_sources({"huggingface": {"a": name}}, tmp_path / "empty")
+    # A saved dataset with a pipe, which would be waited for.
+    (tmp_path / "empty" / "state.json").write_text("{}")
+    os.mkfifo(tmp_path / "empty" / "data.arrow")
+    with refused(DataError, path=str(tmp_path / "empty" / "data.arrow")):
+        read_sources({"huggingface": {"a": "empty"}}, tmp_path)
     monkeypatch.setitem(sys.modules, "datasets", None)
     with refused(ConfigError, extra="hf", package="datasets"):
         read_sources({"huggingface": {"a": "empty"}}, tmp_path)

@@ -57,6 +57,7 @@ from unskew.config.toml_text import (
     KeyPath,
     TomlPosition,
     locate_keys,
+    parse_toml,
     read_toml_text,
     toml_document,
 )
@@ -259,7 +260,7 @@ def read_config(
     """
     file, text = os.fspath(path), read_toml_text(Path(path))
     try:
-        settings = tomllib.loads(text)
+        settings = parse_toml(text, file)
     except tomllib.TOMLDecodeError as error:
         raise syntax_error(file, text, error) from None
     except ValueError as error:  # a number of thousands of digits

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 from unskew.errors import ConfigError, InvalidConfigError, UnskewError, did_you_mean, first_few
 from unskew.files.reading import check_regular
 
+_QUOTED = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*'")
+_DOTTED = re.compile(r"(?<![\w-])(?:[\w-]+[ \t]*\.[ \t]*){100}")
 # Keys from the top down; a number is the index in an array: ("bias", "factors", 1, "family").
 KeyPath = tuple[str | int, ...]
 
@@ -322,6 +324,13 @@ def _section(header: str, table: Mapping[str, Any]) -> str:
                 _line(name, value) for name, value in element.items() if value is not None
             )
     return text
+
+
+def parse_toml(text: str, path: str) -> dict[str, Any]:
+    """Parse TOML; refuse keys of a hundred dotted parts: Python's parser takes their square."""
+    if _DOTTED.search(_QUOTED.sub("q", text)):
+        raise ConfigError(f"{path} has a key of more than 100 dotted parts.", path=path, limit=100)
+    return tomllib.loads(text)
 
 
 def read_toml_text(path: Path) -> str:

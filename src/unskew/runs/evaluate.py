@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unskew.config.toml_text import parse_toml
 from unskew.debiasing.train_fit import LACKING
 from unskew.engine.arguments import checked
 from unskew.errors import ConfigError
@@ -170,7 +170,7 @@ def run_rules(out: Path, target: str | None = None) -> tuple[bool, dict[str, lis
     path = out / "run.toml"
     if path.is_file():
         with damage_named(path, "the settings of a run"):
-            settings = tomllib.loads(read_text(path))
+            settings = parse_toml(read_text(path), str(path))
             private = settings.get("report", {}).get("privacy") == "aggregate"
             tables = settings.get("targets", {})
             chosen = next(iter(tables), "") if target is None else target

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
@@ -18,6 +17,7 @@ from unskew.config.run_config import (
     resolved,
     write_config,
 )
+from unskew.config.toml_text import parse_toml
 from unskew.errors import (
     ConfigError,
     DataError,
@@ -143,7 +143,7 @@ def read_target_names(out: Path) -> list[str]:
     if not path.is_file():
         return []
     with damage_named(path, "the settings of a run"):
-        settings = tomllib.loads(read_text(path))
+        settings = parse_toml(read_text(path), str(path))
     tables = settings.get("targets")
     return list(tables) if isinstance(tables, dict) else []
 

@@ -13,6 +13,7 @@ import numpy as np
 from unskew.engine.arguments import checked
 from unskew.errors import ConfigError, DataError, ImageError, UnskewError, did_you_mean, first_few
 from unskew.files.addresses import check_asking
+from unskew.files.reading import check_regular
 from unskew.records import Pool
 from unskew.records.pool import Images, JoinedImages, RawImage
 from unskew.records.pool_table import pool_of_images
@@ -142,6 +143,10 @@ def _load(datasets: Any, name: str, base: str) -> Any:
             os.path.isfile(os.path.join(folder, file))
             for file in ("dataset_dict.json", "state.json")
         )
+        if saved:
+            for root, _, names in os.walk(folder):
+                for name in names:
+                    check_regular(os.path.join(root, name))
         return (
             datasets.load_from_disk(folder)
             if saved
