@@ -102,4 +102,4 @@ def test_compiling_is_announced_once(monkeypatch, caplog) -> None:
         for _ in range(2):
             compile_loop(sum_of)(np.ones(3))
     lines = [record.getMessage() for record in caplog.records]
-    assert [line.split(":")[0] for line in lines] == ["compiling once"]
+    assert [line.split(",")[0] for line in lines] == ["compiling once"]

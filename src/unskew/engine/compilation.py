@@ -84,8 +84,8 @@ def _listen() -> None:
             if not _announced and module.startswith("unskew."):
                 _announced = True
                 _log.info(
-                    "compiling once: so much data is worth a few seconds of preparation. Later "
-                    "runs find what was compiled in the cache."
+                    "compiling once, for a few seconds. Later runs find what was compiled in the "
+                    "cache."
                 )
 
         def on_end(self, event: Any) -> None:

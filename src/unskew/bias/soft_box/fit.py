@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from unskew.bias.soft_box.box_geometry import omega_of_boxes
 from unskew.bias.soft_box.likelihood import (
     Ascent,
     Boxes,
@@ -19,7 +20,6 @@ from unskew.bias.soft_box.likelihood import (
     pose_problem,
 )
 from unskew.bias.soft_box.permutation import permutation_p_value
-from unskew.bias.soft_box.plain_boxes import box_loops
 from unskew.bias.soft_box.search import (
     constant_membership,
     make_room,
@@ -206,11 +206,7 @@ def log_soft_boxes(feature_nd: Floats, lower_kd: Floats, upper_kd: Floats, width
     array([ 0.   , -0.693,   -inf])
     """
     edges = (np.asarray(edge_kd, dtype=np.float64) for edge_kd in (lower_kd, upper_kd))
-    loops = box_loops(len(feature_nd) * len(lower_kd))
-    omega_nk: Floats = loops.omega_of_boxes(
-        np.asarray(feature_nd, dtype=np.float64), *edges, float(width)
-    )
-    # NumPy takes several logarithms at once, a compiled loop with branches one at a time.
+    omega_nk = omega_of_boxes(np.asarray(feature_nd, dtype=np.float64), *edges, float(width))
     with np.errstate(divide="ignore"):
         return np.log(omega_nk, out=omega_nk)
 

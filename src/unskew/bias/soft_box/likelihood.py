@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array
 
 from unskew.bias.likelihood import own_means
-from unskew.bias.soft_box.plain_boxes import box_loops
+from unskew.bias.soft_box.box_geometry import own_distances
 from unskew.bias.soft_box.plain_likelihood import likelihood_loops, sum_information
 from unskew.engine.threads import one_blas_thread
 from unskew.records import Bools, Floats, Ints
@@ -27,7 +28,7 @@ MOST_TRIALS = 24  # then no direction climbs
 ROWS_OF_INFORMATION = 3_000  # the Fisher information is summed over about this many images,
 SHARE_OF_INFORMATION = 0.01  # or this share of them, if that is more
 
-PASSES = 10  # times as many as the solver of weights reads its numbers: so compiling pays sooner
+PASSES = 1
 
 
 class Boxes(NamedTuple):
@@ -80,11 +81,6 @@ class LabelProblem:
     @property
     def n_sources(self) -> int:
         return int(self.count.shape[1])
-
-    @property
-    def box_loops(self) -> Any:
-        """The module whose loops over the images to take."""
-        return box_loops(self.numbers)
 
     @property
     def n_cells(self) -> int:
@@ -227,14 +223,46 @@ def evaluate_boxes(
     return LikelihoodValue(*likelihood_loops(problem.numbers).evaluate_soft_boxes(*arguments))
 
 
-def inform_boxes(images: InformingImages, boxes: Boxes) -> LabelInformation:
-    """Sum the Fisher information at the boxes."""
-    return LabelInformation(
-        *(
-            images.weight * sum_
-            for sum_ in sum_information(images.feature, images.offset, images.bound, *boxes)
-        )
+def inform_boxes(problem: LabelProblem, images: InformingImages, boxes: Boxes) -> LabelInformation:
+    """Sum the Fisher information at the boxes, and the curvature of the rims."""
+    theta_pp, u_ckk, cross_cpk = (
+        images.weight * sum_
+        for sum_ in sum_information(images.feature, images.offset, images.bound, *boxes)
     )
+    return LabelInformation(theta_pp + rim_curvature(problem, boxes), u_ckk, cross_cpk)
+
+
+def rim_curvature(problem: LabelProblem, boxes: Boxes) -> Floats:
+    """(P, P) minus the second derivative by θ of Σ_i log ω − ρ/ω, ρ = τ/n, ω = ω_{i,s_i} < ½.
+
+    That is Σ_i (1/ω² + 2ρ/ω³) g gᵀ with g = ∂ω/∂θ. These few images wall the boxes in. The expected
+    information hardly has them, because it does not expect an image where its source selects few:
+    steps without them run into the wall, and are shortened again and again.
+    """
+    below_dn, above_dn, distance_n = own_distances(
+        problem.feature, problem.source, boxes.lower, boxes.upper
+    )
+    row_m = np.flatnonzero(distance_n > 0.5 * boxes.width)
+    slot_kd2, n_free = edge_slots(boxes.lower, boxes.upper)
+    slot_md2 = slot_kd2[problem.source[row_m]]
+    sign_2 = np.array([-1.0, 1.0]) / boxes.width
+    by_edge_md2 = (np.stack([below_dn.T[row_m], above_dn.T[row_m]], axis=2) > 0) * sign_2
+    of_edge = np.nonzero(by_edge_md2)
+    omega_m = np.maximum(1.0 - distance_n[row_m] / boxes.width, 1e-6)
+    by_theta_mp = csr_array(
+        (
+            np.concatenate([by_edge_md2[of_edge], 1.0 - omega_m]),
+            (
+                np.concatenate([of_edge[0], np.arange(row_m.size)]),
+                np.concatenate([slot_md2[of_edge], np.full(row_m.size, n_free - 1)]),
+            ),
+        ),
+        shape=(row_m.size, n_free),
+    )
+    rim_prior = problem.prior / problem.source.size
+    bend_m = (1.0 + 2.0 * rim_prior / omega_m) / omega_m**2
+    curvature_pp: Floats = (by_theta_mp.T @ by_theta_mp.multiply(bend_m[:, None])).toarray()
+    return curvature_pp
 
 
 @one_blas_thread()
@@ -261,7 +289,7 @@ def ascend(
     images = problem.informing(rows)
     boxes = _without_idle_edges(problem, boxes)
     now = evaluate_boxes(problem, boxes) if evaluated is None else evaluated
-    information = inform_boxes(images, boxes)
+    information = inform_boxes(problem, images, boxes)
     damping = FIRST_DAMPING
     for _ in range(max_steps):
         length, step, predicted = 1.0, *_damped_step(problem, boxes, now, information, damping)
@@ -288,7 +316,7 @@ def ascend(
         now = then if boxes is trial else evaluate_boxes(problem, boxes)
         if gain < tol and predicted < 5 * tol:
             break
-        information = inform_boxes(images, boxes)
+        information = inform_boxes(problem, images, boxes)
     return Ascent(boxes, now)
 
 

@@ -10,6 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unskew.bias.soft_box.box_geometry import (
+    farthest_images,
+    gains_of_edge,
+    innermost_places,
+    soft_box_masses,
+    spread_of_gain,
+)
 from unskew.bias.soft_box.likelihood import (
     ROWS_OF_INFORMATION,
     Ascent,
@@ -19,7 +26,6 @@ from unskew.bias.soft_box.likelihood import (
     evaluate_boxes,
     uncrossed,
 )
-from unskew.bias.soft_box.plain_boxes import spread_of_gain
 from unskew.engine.threads import one_blas_thread
 from unskew.records import Floats, Ints
 from unskew.records.arrays import count_pairs, row_maxima
@@ -99,7 +105,7 @@ def start_from_tails(problem: LabelProblem, constant_nk: Floats) -> list[Boxes]:
     Source k has a share ``tail`` of its images beyond the edge; under constant ω it would have Σ_{i
     beyond} q⁰_ik/n_k. A tail without any edge is left out.
     """
-    loops, nothing = problem.box_loops, problem.no_boxes()
+    nothing = problem.no_boxes()
     tail_a = np.array(START_TAILS)
     lower_akd, upper_akd = (
         np.repeat(edge_kd[None], tail_a.size, axis=0) for edge_kd in (nothing.lower, nothing.upper)
@@ -121,7 +127,7 @@ def start_from_tails(problem: LabelProblem, constant_nk: Floats) -> list[Boxes]:
     starts = []
     for lower_kd, upper_kd in zip(lower_akd, upper_akd, strict=True):
         farthest = float(
-            loops.farthest_images(problem.feature, problem.source, lower_kd, upper_kd)[1].max()
+            farthest_images(problem.feature, problem.source, lower_kd, upper_kd)[1].max()
         )
         if farthest > 0:
             starts.append(Boxes(lower_kd, upper_kd, 1.1 * farthest, nothing.u))
@@ -159,9 +165,7 @@ def make_room(problem: LabelProblem, boxes: Boxes) -> Boxes:
     lower_kd, upper_kd = boxes.lower.copy(), boxes.upper.copy()
     reach = (1.0 - ROOM) * boxes.width
     for tried in range(MOST_MOVES + 1):
-        row_k, distance_k = problem.box_loops.farthest_images(
-            problem.feature, problem.source, lower_kd, upper_kd
-        )
+        row_k, distance_k = farthest_images(problem.feature, problem.source, lower_kd, upper_kd)
         outside = np.flatnonzero(distance_k > reach * (1.0 + 1e-9))
         if outside.size == 0:
             break
@@ -228,7 +232,7 @@ def _open_and_close(
     levels = [_Held(problem, boxes, stride) for stride in _strides(problem.source.size)]
     edges_kd = [boxes.lower.copy(), boxes.upper.copy()]
     place_md = np.quantile(levels[0].rows[0], PLACES, axis=0)
-    innermost = problem.box_loops.innermost_places(
+    innermost = innermost_places(
         problem.feature, problem.source, boxes.lower, boxes.upper, (1.0 - ROOM) * boxes.width
     )
     changed = False
@@ -329,7 +333,7 @@ class _Held:
 
     @cached_property
     def masses(self) -> _Masses:
-        return _Masses(*self.problem.box_loops.soft_box_masses(*self.rows, *self.boxes))
+        return _Masses(*soft_box_masses(*self.rows, *self.boxes))
 
     def gain(self, edge: _Edge, other: float) -> float:
         """Compute what the log-likelihood of all images gains with the edge at another place."""
@@ -354,7 +358,7 @@ class _Held:
 
     def _gains(self, edge: _Edge, place_m: Floats) -> Floats:
         feature_nd, source_n, _, cell_n = self.rows
-        gain_m: Floats = self.problem.box_loops.gains_of_edge(
+        gain_m: Floats = gains_of_edge(
             feature_nd,
             source_n,
             cell_n,
