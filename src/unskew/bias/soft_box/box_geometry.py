@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from unskew.records import Floats, Ints
+from unskew.records.arrays import count_pairs
 
 
 def own_distances(
@@ -87,17 +88,23 @@ def soft_box_masses(
     Then each (C, K): how the log-likelihood climbs and bends with u, Σ_i 1{s_i = k} − q_ik and Σ_i
     q_ik (1 − q_ik).
     """
+    distance_nk = box_distances(feature_nd, lower_kd, upper_kd)
     if offset_nk.shape[1]:
         log_nk = u_ck[cell_n] + offset_nk
         factor_nk = np.exp(log_nk - log_nk.max(axis=1, keepdims=True))
     else:
-        factor_nk = np.exp(u_ck)[cell_n]
-    distance_nk = box_distances(feature_nd, lower_kd, upper_kd)
-    mass_nk = factor_nk * np.maximum(1.0 - distance_nk / width, 0.0)
+        factor_ck = np.exp(u_ck)
+        one = len(u_ck) == 1
+        factor_nk = np.broadcast_to(factor_ck, distance_nk.shape) if one else factor_ck[cell_n]
+    mass_nk = distance_nk / -width
+    mass_nk += 1.0
+    np.maximum(mass_nk, 0.0, out=mass_nk)
+    mass_nk *= factor_nk
     share_nk = mass_nk / (mass_nk @ np.ones(u_ck.shape[1]) + 1e-300)[:, None]
-    curvature_ck = _sum_cells(share_nk * (1.0 - share_nk), cell_n, u_ck.shape[0])
-    share_nk[np.arange(source_n.size), source_n] -= 1.0
-    return factor_nk, distance_nk, mass_nk, -_sum_cells(share_nk, cell_n, len(u_ck)), curvature_ck
+    slope_ck = count_pairs(cell_n, source_n, u_ck.shape) - _sum_cells(share_nk, cell_n, len(u_ck))
+    bend_nk = 1.0 - share_nk
+    bend_nk *= share_nk
+    return factor_nk, distance_nk, mass_nk, slope_ck, _sum_cells(bend_nk, cell_n, len(u_ck))
 
 
 def _sum_cells(value_na: Floats, cell_n: Ints, n_cells: int) -> Floats:

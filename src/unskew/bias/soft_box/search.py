@@ -14,6 +14,7 @@ from unskew.bias.soft_box.box_geometry import (
     farthest_images,
     gains_of_edge,
     innermost_places,
+    own_distances,
     soft_box_masses,
     spread_of_gain,
 )
@@ -93,8 +94,8 @@ def search_boxes(
     # any source, and so with nearly all the weight.
     closed = _open_and_close(problem, now.boxes, problem.schwarz, may_open=False)
     if closed is None:
-        return ascend(problem, now.boxes, tol=1e-3, evaluated=now.at)
-    return ascend(problem, closed, tol=1e-3)
+        return ascend(problem, now.boxes, tol=1e-4, evaluated=now.at)
+    return ascend(problem, closed, tol=1e-4)
 
 
 def start_from_tails(problem: LabelProblem, constant_nk: Floats) -> list[Boxes]:
@@ -164,13 +165,17 @@ def make_room(problem: LabelProblem, boxes: Boxes) -> Boxes:
     """
     lower_kd, upper_kd = boxes.lower.copy(), boxes.upper.copy()
     reach = (1.0 - ROOM) * boxes.width
+    distance_n = own_distances(problem.feature, problem.source, lower_kd, upper_kd)[2]
+    # Edges move outwards only: an image that is inside stays there.
+    row_m = np.flatnonzero(distance_n > reach * (1.0 + 1e-9))
+    feature_md, source_m = problem.feature[row_m], problem.source[row_m]
     for tried in range(MOST_MOVES + 1):
-        row_k, distance_k = farthest_images(problem.feature, problem.source, lower_kd, upper_kd)
+        far_k, distance_k = farthest_images(feature_md, source_m, lower_kd, upper_kd)
         outside = np.flatnonzero(distance_k > reach * (1.0 + 1e-9))
         if outside.size == 0:
             break
         for k in outside:
-            share, z_d = 1.0 - reach / distance_k[k], problem.feature[row_k[k]]
+            share, z_d = 1.0 - reach / distance_k[k], feature_md[far_k[k]]
             if tried < MOST_MOVES:
                 lower_kd[k] -= share * np.maximum(lower_kd[k] - z_d, 0.0)
                 upper_kd[k] += share * np.maximum(z_d - upper_kd[k], 0.0)
