@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from soft_boxes import example_boxes
-from unskew.bias.soft_box import box_geometry
+from unskew.bias.soft_box import box_geometry, kernels_boxes
 from unskew.bias.soft_box.likelihood import pose_problem
 from unskew.bias.soft_box.search import _Edge, _Held, make_room
 from unskew.records import Floats
+
+TWINS = pytest.mark.parametrize("loops", [kernels_boxes, box_geometry])
 
 
 def test_at_the_innermost_place_of_an_edge_all_images_of_its_source_are_inside() -> None:
@@ -55,7 +57,8 @@ def test_omega_and_the_farthest_image_are_those_of_the_distances() -> None:
     assert (row[2], farthest[2]) == (0, -1.0)  # a source without images
 
 
-def test_masses_and_how_the_likelihood_climbs_with_u() -> None:
+@TWINS
+def test_masses_and_how_the_likelihood_climbs_with_u(loops) -> None:
     rng = np.random.default_rng(6)
     feature, source, cell = (
         rng.normal(size=(90, 2)),
@@ -65,7 +68,7 @@ def test_masses_and_how_the_likelihood_climbs_with_u() -> None:
     boxes = example_boxes(rng, 2)._replace(width=3.0)
     distance = plain_distance(feature, boxes.lower, boxes.upper)
     for offset in (rng.normal(size=(90, 3)), np.empty((90, 0))):
-        factor, found, mass, slope, curvature = box_geometry.soft_box_masses(
+        factor, found, mass, slope, curvature = loops.soft_box_masses(
             feature, source, offset, cell, boxes.lower, boxes.upper, boxes.width, boxes.u
         )
         plain = np.exp(boxes.u[cell] + (offset if offset.size else 0.0))
@@ -79,7 +82,8 @@ def test_masses_and_how_the_likelihood_climbs_with_u() -> None:
             np.testing.assert_allclose(curvature[c], (q * (1 - q))[at].sum(axis=0))
 
 
-def test_gains_of_an_edge_and_their_spread_are_sums_over_images() -> None:
+@TWINS
+def test_gains_of_an_edge_and_their_spread_are_sums_over_images(loops) -> None:
     """u_k makes one Newton step in each cell, here and there."""
     rng = np.random.default_rng(7)
     feature, source, cell = (
@@ -89,7 +93,7 @@ def test_gains_of_an_edge_and_their_spread_are_sums_over_images() -> None:
     )
     boxes, k, d, places = example_boxes(rng, 2), 0, 0, np.array([0.1, 0.9, np.inf])
     at = float(boxes.upper[k, d])
-    masses = box_geometry.soft_box_masses(
+    masses = loops.soft_box_masses(
         feature, source, np.empty((120, 0)), cell, boxes.lower, boxes.upper, boxes.width, boxes.u
     )
 
@@ -106,9 +110,7 @@ def test_gains_of_an_edge_and_their_spread_are_sums_over_images() -> None:
             step += (own - p).sum() ** 2 / (2 * (p * (1 - p)).sum())
         return np.log(q[np.arange(120), source]), step
 
-    found = box_geometry.gains_of_edge(
-        feature, source, cell, *masses, k, d, 1.0, at, places, boxes.width
-    )
+    found = loops.gains_of_edge(feature, source, cell, *masses, k, d, 1.0, at, places, boxes.width)
     (now, step_now) = shares(at)
     for place, gain in zip(places, found, strict=True):
         then, step = shares(place)

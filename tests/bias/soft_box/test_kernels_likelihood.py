@@ -8,7 +8,8 @@ import pytest
 from soft_boxes import example_boxes, plain_log_likelihood
 from unskew.bias.soft_box import kernels_likelihood, plain_likelihood
 from unskew.bias.soft_box.fit import log_soft_boxes, soft_box_jacobian
-from unskew.bias.soft_box.kernels_likelihood import SMALL_PRODUCT, add_log, list_edges
+from unskew.bias.soft_box.kernels_boxes import SMALL_PRODUCT, add_log
+from unskew.bias.soft_box.kernels_likelihood import list_edges
 from unskew.bias.soft_box.likelihood import (
     edge_slots,
     evaluate_boxes,

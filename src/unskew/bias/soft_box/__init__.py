@@ -2,6 +2,7 @@
 
 - ``box_geometry``: distances of images to soft boxes, ω, and the gain of one edge.
 - ``fit``: soft boxes by maximum likelihood of the source labels.
+- ``kernels_boxes``: compiled loops over images behind soft boxes: masses, and the gain of one edge.
 - ``kernels_likelihood``: the compiled likelihood of source labels under soft boxes, with its
   gradient.
 - ``likelihood``: the likelihood of the source labels under soft boxes, and its ascent by damped

@@ -6,8 +6,20 @@ from typing import Any
 
 import numpy as np
 
+from unskew.engine.compilation import pays_to_compile
 from unskew.records import Floats, Ints
 from unskew.records.arrays import count_pairs
+
+
+def box_loops(numbers: float) -> Any:
+    """Return the module whose `soft_box_masses` and `gains_of_edge` to take for so many numbers."""
+    if pays_to_compile(numbers):
+        from unskew.bias.soft_box import kernels_boxes
+
+        return kernels_boxes
+    from unskew.bias.soft_box import box_geometry
+
+    return box_geometry
 
 
 def own_distances(

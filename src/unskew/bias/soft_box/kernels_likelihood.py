@@ -9,12 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from unskew.bias.soft_box.kernels_boxes import add_log
 from unskew.engine.compilation import TILE_ROWS, compiled
 from unskew.records import Bools, Floats, Ints
-
-# A sum of logarithms is the logarithm of a product, taken where that becomes so small: one
-# logarithm for many images.
-SMALL_PRODUCT = 1e-150
 
 
 class Edges(NamedTuple):
@@ -38,17 +35,6 @@ class Tile(NamedTuple):
     slack_kt: Floats
     factor_kt: Floats
     per_norm_t: Floats
-
-
-@compiled
-def add_log(total: float, product: float, factor: float) -> tuple[float, float]:
-    """Add log ``factor`` to total + log product, and return both."""
-    if factor < SMALL_PRODUCT:
-        return total + np.log(factor), product
-    product *= factor
-    if product < SMALL_PRODUCT:
-        return total + np.log(product), 1.0
-    return total, product
 
 
 @compiled

@@ -13,7 +13,8 @@ from scipy.sparse import csr_array
 
 from unskew.bias.likelihood import own_means
 from unskew.bias.soft_box.box_geometry import own_distances
-from unskew.bias.soft_box.plain_likelihood import RIM_BELOW, likelihood_loops, sum_information
+from unskew.bias.soft_box.plain_likelihood import likelihood_loops, sum_information
+from unskew.engine.compilation import pays_to_compile
 from unskew.engine.threads import one_blas_thread
 from unskew.records import Bools, Floats, Ints
 from unskew.records.arrays import count_pairs
@@ -27,6 +28,7 @@ TRIALS_OF_LENGTH = 3  # lengths of a step that are tried before it is damped mor
 MOST_TRIALS = 24  # then no direction climbs
 ROWS_OF_INFORMATION = 3_000  # the Fisher information is summed over about this many images,
 SHARE_OF_INFORMATION = 0.01  # or this share of them, if that is more
+RIM_BELOW = 0.5
 NEAR_RIM = 0.75  # images with so small an ω where an ascent begins may come near their rim
 
 
@@ -48,7 +50,8 @@ class Boxes(NamedTuple):
 class InformingImages(NamedTuple):
     """Images of which the Fisher information is summed, each for ``weight`` images.
 
-    Then features and sources of all that are, or may come, near their own rim, and ρ.
+    Then features and sources of all that are, or may come, near their own rim, ρ, and the ω below
+    which the curvature is that of the images there, in place of its expectation.
     """
 
     feature: Floats
@@ -58,6 +61,7 @@ class InformingImages(NamedTuple):
     rim_feature: Floats
     rim_source: Ints
     rim_prior: float
+    rim_below: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,14 +97,18 @@ class LabelProblem:
 
     def informing(self, at_least: int, boxes: Boxes) -> InformingImages:
         """Choose every so many images: ``at_least`` as many, or ``SHARE_OF_INFORMATION`` of all."""
-        distance_n = own_distances(self.feature, self.source, boxes.lower, boxes.upper)[2]
-        rim_m = np.flatnonzero(distance_n > (1.0 - NEAR_RIM) * boxes.width)
+        # A pass of the compiled loop costs less than the curvature of the rims would.
+        rim_below = 0.0 if pays_to_compile(self.numbers) else RIM_BELOW
+        rim_m = np.empty(0, dtype=np.int64)
+        if rim_below:
+            distance_n = own_distances(self.feature, self.source, boxes.lower, boxes.upper)[2]
+            rim_m = np.flatnonzero(distance_n > (1.0 - NEAR_RIM) * boxes.width)
         stride = max(1, min(self.source.size // at_least, round(1.0 / SHARE_OF_INFORMATION)))
         feature_md, offset_mk = (
             np.ascontiguousarray(array_nd[::stride]) for array_nd in (self.feature, self.offset)
         )
         bound_c = np.searchsorted(self.cell[::stride], np.arange(self.n_cells + 1))
-        rim = (self.feature[rim_m], self.source[rim_m], self.prior / self.source.size)
+        rim = (self.feature[rim_m], self.source[rim_m], self.prior / self.source.size, rim_below)
         return InformingImages(feature_md, offset_mk, bound_c, float(stride), *rim)
 
     @property
@@ -235,7 +243,9 @@ def inform_boxes(images: InformingImages, boxes: Boxes) -> LabelInformation:
     """Sum the Fisher information at the boxes, and the curvature of the rims."""
     theta_pp, u_ckk, cross_cpk = (
         images.weight * sum_
-        for sum_ in sum_information(images.feature, images.offset, images.bound, *boxes)
+        for sum_ in sum_information(
+            images.feature, images.offset, images.bound, *boxes, images.rim_below
+        )
     )
     return LabelInformation(theta_pp + rim_curvature(images, boxes), u_ckk, cross_cpk)
 
@@ -251,7 +261,7 @@ def rim_curvature(images: InformingImages, boxes: Boxes) -> Floats:
     below_dn, above_dn, distance_n = own_distances(
         images.rim_feature, source_n, boxes.lower, boxes.upper
     )
-    row_m = np.flatnonzero(distance_n > (1.0 - RIM_BELOW) * boxes.width)
+    row_m = np.flatnonzero(distance_n > (1.0 - images.rim_below) * boxes.width)
     slot_kd2, n_free = edge_slots(boxes.lower, boxes.upper)
     slot_md2 = slot_kd2[source_n[row_m]]
     sign_2 = np.array([-1.0, 1.0]) / boxes.width

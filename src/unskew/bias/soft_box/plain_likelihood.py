@@ -17,9 +17,6 @@ from unskew.records import Bools, Floats, Ints
 
 # Images on the rim of a support count as a little inside it: each would dominate the information.
 RIM = 1e-3
-# Below this ω the curvature by the boxes is that of the images which are there
-# (`likelihood.rim_curvature`), not its expectation.
-RIM_BELOW = 0.5
 _LARGEST = float(np.finfo(np.float64).max)
 _TILE_ENTRIES = 1 << 16  # half a megabyte for each array of a tile
 
@@ -173,12 +170,13 @@ def sum_information(
     upper_kd: Floats,
     width: float,
     u_ck: Floats,
+    rim_below: float = 0.0,
 ) -> tuple[Floats, Floats, Floats]:
     """Sum the Fisher information Σ_i [Σ_k q_ik g_ik g_ikᵀ − ḡ_i ḡ_iᵀ].
 
     That of θ, that of each cell's u, and that across. g_ik is the derivative of log(e^{u_k} ω_ik)
     by the edges of k, by log γ and by u, and ḡ_i = Σ_k q_ik g_ik. In that of θ the first sum is
-    over ω_ik ≥ ½.
+    over ω_ik ≥ ``rim_below``.
     """
     (n_cells, n_sources), edges = u_ck.shape, _list_edges(lower_kd, upper_kd)
     n_edges = edges.source.size
@@ -202,7 +200,7 @@ def sum_information(
                 fisher_pp = fisher_cpp[c]
                 fisher_pp -= mean_pt @ mean_pt.T
                 edge_et = mean_pt[:n_edges]
-                is_far_kt = omega_kt >= RIM_BELOW
+                is_far_kt = omega_kt >= rim_below
                 by_edge_et *= is_far_kt[edges.source]
                 by_width_kt *= is_far_kt
                 fisher_pp[:n_edges, :n_edges] += together_ee * (edge_et @ by_edge_et.T)

@@ -11,11 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from unskew.bias.soft_box.box_geometry import (
+    box_loops,
     farthest_images,
-    gains_of_edge,
     innermost_places,
     own_distances,
-    soft_box_masses,
     spread_of_gain,
 )
 from unskew.bias.soft_box.likelihood import (
@@ -338,7 +337,7 @@ class _Held:
 
     @cached_property
     def masses(self) -> _Masses:
-        return _Masses(*soft_box_masses(*self.rows, *self.boxes))
+        return _Masses(*box_loops(self.problem.numbers).soft_box_masses(*self.rows, *self.boxes))
 
     def gain(self, edge: _Edge, other: float) -> float:
         """Compute what the log-likelihood of all images gains with the edge at another place."""
@@ -363,7 +362,7 @@ class _Held:
 
     def _gains(self, edge: _Edge, place_m: Floats) -> Floats:
         feature_nd, source_n, _, cell_n = self.rows
-        gain_m: Floats = gains_of_edge(
+        gain_m: Floats = box_loops(self.problem.numbers).gains_of_edge(
             feature_nd,
             source_n,
             cell_n,
