@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from unskew.bias.soft_box.box_geometry import omega_of_boxes
 from unskew.bias.soft_box.likelihood import (
     Ascent,
     Boxes,
@@ -20,6 +19,7 @@ from unskew.bias.soft_box.likelihood import (
     pose_problem,
 )
 from unskew.bias.soft_box.permutation import permutation_p_value
+from unskew.bias.soft_box.plain_boxes import omega_of_boxes
 from unskew.bias.soft_box.search import (
     constant_membership,
     make_room,

@@ -37,7 +37,7 @@ def soft_box_masses(
     width: float,
     u_ck: Floats,
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Compute as `box_geometry.soft_box_masses`."""
+    """Compute as `plain_boxes.soft_box_masses`."""
     n, n_features = feature_nd.shape
     n_sources = u_ck.shape[1]
     has_offset = offset_nk.shape[1] > 0
@@ -96,7 +96,7 @@ def gains_of_edge(
     place_a: Floats,
     width: float,
 ) -> Floats:
-    """Compute as `box_geometry.gains_of_edge`."""
+    """Compute as `plain_boxes.gains_of_edge`."""
     n_places, n_cells, n_sources = place_a.shape[0], slope_ck.shape[0], mass_nk.shape[1]
     now, product_now = 0.0, 1.0
     then_a, product_a = np.zeros(n_places), np.ones(n_places)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array
 
 from unskew.bias.likelihood import own_means
-from unskew.bias.soft_box.box_geometry import own_distances
+from unskew.bias.soft_box.plain_boxes import own_distances
 from unskew.bias.soft_box.plain_likelihood import likelihood_loops, sum_information
 from unskew.engine.compilation import pays_to_compile
 from unskew.engine.threads import one_blas_thread

@@ -10,13 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from unskew.bias.soft_box.box_geometry import (
-    box_loops,
-    farthest_images,
-    innermost_places,
-    own_distances,
-    spread_of_gain,
-)
 from unskew.bias.soft_box.likelihood import (
     ROWS_OF_INFORMATION,
     Ascent,
@@ -25,6 +18,13 @@ from unskew.bias.soft_box.likelihood import (
     ascend,
     evaluate_boxes,
     uncrossed,
+)
+from unskew.bias.soft_box.plain_boxes import (
+    box_loops,
+    farthest_images,
+    innermost_places,
+    own_distances,
+    spread_of_gain,
 )
 from unskew.engine.threads import one_blas_thread
 from unskew.records import Floats, Ints

@@ -17,9 +17,9 @@ def box_loops(numbers: float) -> Any:
         from unskew.bias.soft_box import kernels_boxes
 
         return kernels_boxes
-    from unskew.bias.soft_box import box_geometry
+    from unskew.bias.soft_box import plain_boxes
 
-    return box_geometry
+    return plain_boxes
 
 
 def own_distances(

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from soft_boxes import example_boxes
-from unskew.bias.soft_box import box_geometry, kernels_boxes
+from unskew.bias.soft_box import kernels_boxes, plain_boxes
 from unskew.bias.soft_box.likelihood import pose_problem
 from unskew.bias.soft_box.search import _Edge, _Held, make_room
 from unskew.records import Floats
 
-TWINS = pytest.mark.parametrize("loops", [kernels_boxes, box_geometry])
+TWINS = pytest.mark.parametrize("loops", [kernels_boxes, plain_boxes])
 
 
 def test_at_the_innermost_place_of_an_edge_all_images_of_its_source_are_inside() -> None:
@@ -20,9 +20,7 @@ def test_at_the_innermost_place_of_an_edge_all_images_of_its_source_are_inside()
     problem = pose_problem(feature, source, 3, None, None, None)
     held = _Held(problem, make_room(problem, example_boxes(rng)._replace(width=3.0)), 1)
     boxes = held.boxes
-    innermost = box_geometry.innermost_places(
-        feature, source, boxes.lower, boxes.upper, boxes.width
-    )
+    innermost = plain_boxes.innermost_places(feature, source, boxes.lower, boxes.upper, boxes.width)
     for k, d, side in np.ndindex(3, 2, 2):
         edge, place = (
             _Edge(k, d, side, float((boxes.lower, boxes.upper)[side][k, d])),
@@ -47,10 +45,10 @@ def test_omega_and_the_farthest_image_are_those_of_the_distances() -> None:
     rng = np.random.default_rng(5)
     feature, source, boxes = rng.normal(size=(80, 2)), rng.integers(2, size=80), example_boxes(rng)
     distance = plain_distance(feature, boxes.lower, boxes.upper)
-    omega = box_geometry.omega_of_boxes(feature, boxes.lower, boxes.upper, 1.5)
+    omega = plain_boxes.omega_of_boxes(feature, boxes.lower, boxes.upper, 1.5)
     np.testing.assert_allclose(omega, np.maximum(1 - distance / 1.5, 0), atol=1e-15)
     assert (omega == 0).any()
-    row, farthest = box_geometry.farthest_images(feature, source, boxes.lower, boxes.upper)
+    row, farthest = plain_boxes.farthest_images(feature, source, boxes.lower, boxes.upper)
     for k in range(2):
         assert farthest[k] == pytest.approx(distance[source == k, k].max())
         assert (source[row[k]], distance[row[k], k]) == (k, pytest.approx(farthest[k]))
@@ -115,7 +113,7 @@ def test_gains_of_an_edge_and_their_spread_are_sums_over_images(loops) -> None:
     for place, gain in zip(places, found, strict=True):
         then, step = shares(place)
         assert gain == pytest.approx((then - now).sum() + step - step_now, rel=1e-9)
-        spread = box_geometry.spread_of_gain(
+        spread = plain_boxes.spread_of_gain(
             feature, source, *masses[:3], k, d, 1.0, at, place, boxes.width
         )
         assert spread == pytest.approx(np.sqrt(120) * np.std(then - now), rel=1e-9)
