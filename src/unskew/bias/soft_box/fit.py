@@ -205,8 +205,10 @@ def log_soft_boxes(feature_nd: Floats, lower_kd: Floats, upper_kd: Floats, width
     >>> log_soft_boxes(x, np.array([[-np.inf]]), np.array([[1.0]]), 1.0)[:, 0].round(3)
     array([ 0.   , -0.693,   -inf])
     """
-    edges = (np.asarray(edge_kd, dtype=np.float64) for edge_kd in (lower_kd, upper_kd))
-    omega_nk = omega_of_boxes(np.asarray(feature_nd, dtype=np.float64), *edges, float(width))
+    feature_nd, lower_kd, upper_kd = (
+        np.asarray(array, dtype=np.float64) for array in (feature_nd, lower_kd, upper_kd)
+    )
+    omega_nk = omega_of_boxes(feature_nd, lower_kd, upper_kd, float(width))
     with np.errstate(divide="ignore"):
         return np.log(omega_nk, out=omega_nk)
 
