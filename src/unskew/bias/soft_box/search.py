@@ -93,8 +93,8 @@ def search_boxes(
     # any source, and so with nearly all the weight.
     closed = _open_and_close(problem, now.boxes, problem.schwarz, may_open=False)
     if closed is None:
-        return ascend(problem, now.boxes, tol=1e-4, evaluated=now.at)
-    return ascend(problem, closed, tol=1e-4)
+        return ascend(problem, now.boxes, tol=1e-3, evaluated=now.at)
+    return ascend(problem, closed, tol=1e-3)
 
 
 def start_from_tails(problem: LabelProblem, constant_nk: Floats) -> list[Boxes]:
