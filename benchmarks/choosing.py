@@ -300,7 +300,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--seeds", type=int, default=50)
+    parser.add_argument("--seeds", type=int, default=50, help="how many draws")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--only", nargs="*", choices=list(CASES), default=list(CASES))
     parser.add_argument("--verbose", action="store_true")
     options = parser.parse_args()
@@ -310,7 +311,7 @@ def main() -> None:
         start = time.perf_counter()
         outcome = run_case(
             CASES[name],
-            range(options.seeds),
+            range(options.first, options.first + options.seeds),
             (lambda line: print(line, flush=True)) if options.verbose else lambda _: None,
         )
         picks = ", ".join(f"{pick} {count}" for pick, count in outcome.picks.most_common())

@@ -133,16 +133,18 @@ def page(rows: dict[tuple[str, int, int], dict[str, float]], libraries: float, c
         )
     lines += [
         "",
-        "Up to a million numbers (images × sources; `SoftBox`, which reads them ten times as "
-        "often: a tenth of that) everything is computed by NumPy, and Numba is not imported. "
+        "Up to a million numbers (images × sources) everything is computed by NumPy, and Numba is "
+        "not imported. "
         "Beyond that loops are compiled once, with a line in the log and on the command line, "
         "and kept in the user's cache folder (`NUMBA_CACHE_DIR`, else `unskew/compiled` in the "
         "platform's), never in the package's. Where no such folder can be written, every process "
         "compiles. Each loop in NumPy is tested against its compiled twin.",
         "",
-        "`Propensity` deals its folds by the content of the images, no longer by the order of the "
-        "rows; that is why its weights differ from those before. A first `SoftBox` beyond a "
-        "hundred thousand numbers compiles: NumPy would cost more each time.",
+        "Weights of two families differ from those before, on purpose. `Propensity` deals its "
+        "folds by the content of the images, no longer by the order of the rows. `SoftBox` climbs "
+        "with the curvature of the images near their own rim, in fewer passes, and ends at another "
+        "of several boxes that are nearly as likely (these data are no soft boxes); the weight of "
+        "an image on a rim depends on which.",
         "",
     ]
     return "\n".join(lines)

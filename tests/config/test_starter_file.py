@@ -197,6 +197,20 @@ def test_every_alternative_is_valid_when_its_comment_sign_is_taken_away(name, pi
         make_config(settings | {section: kept | other}, check_paths=False)
 
 
+def test_a_table_that_is_one_source_offers_its_columns_as_source_and_label():
+    frame = pd.DataFrame(
+        {"source": "all", "kind": ["cat", "dog"] * 10, "site": ["a", "a", "b", "b"] * 5}
+    )
+    text = starting_config(Pool.from_frame(frame), {"manifest": {"all": "images.csv"}})
+    sources, rest = text.split("\n[target]")
+    offered = re.findall(r"^#(manifest|source|label) = (\S+)", sources, re.MULTILINE)
+    assert offered == [("manifest", '"images.csv"'), ("source", '"site"'), ("label", '"kind"')]
+    taken = re.sub("^#(manifest|source|label) =", r"\1 =", sources, flags=re.MULTILINE)
+    settings = tomllib.loads(taken.replace("manifest.all", "#") + "\n[target]" + rest)
+    assert make_config(settings, check_paths=False).sources is not None
+    assert "#label" not in starting_config(Pool.from_frame(frame), {"folders": {"all": "a"}})
+
+
 def test_the_commands_in_it_name_its_file():
     for name in ("run.toml", "three sites.toml", "a\nb = 1\n.toml"):
         text = starting_config(CASES["classes"], MANIFEST, name=name)

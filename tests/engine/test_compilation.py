@@ -103,4 +103,5 @@ def test_compiling_is_announced_once(monkeypatch, caplog) -> None:
         for _ in range(2):
             compile_loop(sum_of)(np.ones(3))
     (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("compiling once,")
     assert "not kept" in line  # it said that later runs find it

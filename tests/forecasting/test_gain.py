@@ -143,7 +143,7 @@ def test_check_fit_objects_to_a_wrong_family() -> None:
     assert forecast.fit_p_value is not None
     assert forecast.fit_p_value < 0.01
     assert "does not describe the sources" in forecast.objection
-    assert "to which check_fit objects" in forecast.recommendation
+    assert "to which the test of its fit objects" in forecast.recommendation
     assert any(line.startswith("Objection:") for line in forecast.lines())
     assert "conditional on the bias model" in forecast.condition
 

@@ -47,7 +47,6 @@ _IN_COMMANDS = (
         r'Make it a product that has [[bias.factors]] with family = "strata", by = [\1]',
     ),
     (re.compile(r"\bStrata\(by=\[…\]\)"), '[bias] family = "strata" with by = […]'),
-    (re.compile(r"\bcheck_fit objects"), "the test of its fit objects"),
 )
 _PAGE = "Causes and cures: docs/reference/errors.md#unskew.{}"
 _BUG = (

@@ -204,6 +204,29 @@ def _sources_part(described: PoolDescription, sources: Mapping[str, Any]) -> lis
         lines += _prose(
             f"Other columns, which [target], [bias] and [report] may name: {first_few(names, 20)}."
         )
+    return lines + _roles_of_columns(described, sources)
+
+
+def _roles_of_columns(described: PoolDescription, sources: Mapping[str, Any]) -> list[str]:
+    """Offer source and label where one table is one source, and has columns that could be them."""
+    tables = sources.get("manifest")
+    most = max(2, _MOST_LEVELS_PER_IMAGE * described.images)
+    names = [
+        column.name
+        for column in described.columns
+        if column.kind == "category" and 2 <= column.n_levels <= most
+    ]
+    if not names or not isinstance(tables, Mapping) or len(tables) > 1:
+        return []
+    lines = _prose(
+        "The table is one source. If a column names the database, camera or site of each image, "
+        "the table has no name of its own, and the column gives the sources theirs:"
+    )
+    lines.append(_alternative("manifest", *tables.values()))
+    lines.append(_alternative("source", names[-1]))
+    if "label" not in sources and not described.labels:
+        lines += _prose("If a column holds the classes:")
+        lines.append(_alternative("label", names[0]))
     return lines
 
 

@@ -299,7 +299,7 @@ def _is_whole(file: str, size: int, changed: int) -> bool:
 
     kept = pa.memory_map(file).read_buffer()
     start = max(0, size - _SUM)
-    return _checksum(kept.slice(0, start)) == kept.slice(start).to_pybytes()
+    return bool(_checksum(kept.slice(0, start)) == kept.slice(start).to_pybytes())
 
 
 def _checksum(content: Any) -> bytes:

@@ -89,7 +89,7 @@ def _listen() -> None:
             if not _announced and module.startswith("unskew."):
                 _announced = True
                 _log.info(
-                    "compiling: so much data is worth a few seconds of preparation. %s",
+                    "compiling once, for a few seconds. %s",
                     "Later runs find what was compiled in the cache."
                     if getattr(dispatcher._cache, "cache_path", None)
                     else "It is not kept: the folder for it is read-only (NUMBA_CACHE_DIR "

@@ -29,6 +29,8 @@ from unskew.files.leftovers import is_alive
 LOCK = ".unskew.lock"
 # A lock is taken before its holder is named in it, and may be gone a moment later.
 _ATTEMPTS, _PAUSE = 20, 0.01
+# What is not there, or is something else, its writer names.
+_NAMED_LATER = (FileExistsError, FileNotFoundError, NotADirectoryError)
 _log = logging.getLogger(__name__)
 # Which thread of which process holds a lock: within it, the same lock may be taken again.
 _held: dict[str, tuple[int, int]] = {}
@@ -61,7 +63,7 @@ def folder_locked(folder: str | os.PathLike[str] | None) -> Iterator[None]:
         return
     target = Path(folder)
     is_new = not target.exists()
-    with _read_only_named(target), suppress(FileExistsError):
+    with suppress(*_NAMED_LATER), _read_only_named(target):
         target.mkdir(parents=True, exist_ok=True)
     try:
         with _locked(target / LOCK, target):
@@ -114,8 +116,8 @@ def _acquire(file: Path, target: Path) -> int | None:
         )
     owner = None
     for attempt in range(_ATTEMPTS):
-        opened = None
-        with _read_only_named(target):
+        opened: tuple[int, bool] | None = None
+        with suppress(*_NAMED_LATER), _read_only_named(target):
             opened = _open(file)
         if opened is None:
             return None
@@ -141,11 +143,11 @@ def _acquire(file: Path, target: Path) -> int | None:
 
 @contextmanager
 def _read_only_named(target: Path) -> Iterator[None]:
-    """Refuse a place where nothing can be created; what is not there its writer names."""
+    """Refuse a place where nothing can be created."""
     try:
         yield
-    except (FileExistsError, FileNotFoundError, NotADirectoryError):
-        return
+    except _NAMED_LATER:
+        raise
     except OSError as error:
         folder = os.path.dirname(os.path.abspath(error.filename or target))
         raise DataError(

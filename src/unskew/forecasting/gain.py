@@ -402,7 +402,7 @@ def _assemble(
         recommendation += f"; {poor}"
     objects = fit is not None and fit.p_value < OBJECTION
     if objects:
-        recommendation += "; if the bias model holds, to which check_fit objects"
+        recommendation += "; if the bias model holds, to which the test of its fit objects"
     described = weights.describe()
     return Forecast(
         verdict=verdict,

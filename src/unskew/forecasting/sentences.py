@@ -174,7 +174,9 @@ def summarize_forecast(forecast: Forecast) -> str:
         f"{forecast.learner}, {forecast.n_folds} folds",
     ]
     if forecast.objection:
-        lines.append(f"  check_fit objects to the bias model (p = {forecast.fit_p_value:.2g})")
+        lines.append(
+            f"  the test of its fit objects to the bias model (p = {forecast.fit_p_value:.2g})"
+        )
     return "\n".join(lines)
 
 

@@ -309,7 +309,10 @@ def _message(overlap: Overlap) -> str:
     if overlap.verdict == "disconnected":
         return _message_disconnected(overlap)
     if len(overlap.names) == 1:
-        return "A single source: nothing to link; the weights are proportional to 1/omega."
+        return (
+            "A single source: there is no other to compare it with; the weights are proportional "
+            "to 1/omega."
+        )
     return f"All {len(overlap.names)} sources are linked to one another."
 
 

@@ -30,7 +30,8 @@ def parts_by_source(
         raise ConfigError(f"{kind} names no source: it is empty.", option=kind, value={})
     if source is not None:
         raise ConfigError(
-            f"{kind} gives each source its own ({first_few(list(parts))}); leave `source` out.",
+            f"{kind} gives each source its own ({first_few(list(parts))}); leave `source` out, or "
+            "name one alone, without a name for its source.",
             option="source",
             value=source,
         )

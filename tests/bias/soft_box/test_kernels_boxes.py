@@ -1,4 +1,4 @@
-"""Loops behind soft boxes, compiled and plain, against their definitions."""
+"""Distances, ω and gains of soft boxes against their definitions."""
 
 from __future__ import annotations
 
@@ -7,24 +7,20 @@ import pytest
 
 from soft_boxes import example_boxes
 from unskew.bias.soft_box import kernels_boxes, plain_boxes
-from unskew.bias.soft_box.kernels_boxes import SMALL_PRODUCT, add_log, newton_gain
-from unskew.bias.soft_box.likelihood import (
-    pose_problem,
-)
+from unskew.bias.soft_box.likelihood import pose_problem
 from unskew.bias.soft_box.search import _Edge, _Held, make_room
 from unskew.records import Floats
 
 TWINS = pytest.mark.parametrize("loops", [kernels_boxes, plain_boxes])
 
 
-@TWINS
-def test_at_the_innermost_place_of_an_edge_all_images_of_its_source_are_inside(loops) -> None:
+def test_at_the_innermost_place_of_an_edge_all_images_of_its_source_are_inside() -> None:
     rng = np.random.default_rng(3)
     feature, source = rng.normal(size=(400, 2)), rng.integers(3, size=400)
     problem = pose_problem(feature, source, 3, None, None, None)
     held = _Held(problem, make_room(problem, example_boxes(rng)._replace(width=3.0)), 1)
     boxes = held.boxes
-    innermost = loops.innermost_places(feature, source, boxes.lower, boxes.upper, boxes.width)
+    innermost = plain_boxes.innermost_places(feature, source, boxes.lower, boxes.upper, boxes.width)
     for k, d, side in np.ndindex(3, 2, 2):
         edge, place = (
             _Edge(k, d, side, float((boxes.lower, boxes.upper)[side][k, d])),
@@ -45,28 +41,18 @@ def plain_distance(feature: Floats, lower: Floats, upper: Floats) -> Floats:
     return (np.maximum(lower - z, 0) + np.maximum(z - upper, 0)).sum(axis=2)
 
 
-@TWINS
-def test_omega_and_the_farthest_image_are_those_of_the_distances(loops) -> None:
+def test_omega_and_the_farthest_image_are_those_of_the_distances() -> None:
     rng = np.random.default_rng(5)
     feature, source, boxes = rng.normal(size=(80, 2)), rng.integers(2, size=80), example_boxes(rng)
     distance = plain_distance(feature, boxes.lower, boxes.upper)
-    omega = loops.omega_of_boxes(feature, boxes.lower, boxes.upper, 1.5)
+    omega = plain_boxes.omega_of_boxes(feature, boxes.lower, boxes.upper, 1.5)
     np.testing.assert_allclose(omega, np.maximum(1 - distance / 1.5, 0), atol=1e-15)
     assert (omega == 0).any()
-    row, farthest = loops.farthest_images(feature, source, boxes.lower, boxes.upper)
+    row, farthest = plain_boxes.farthest_images(feature, source, boxes.lower, boxes.upper)
     for k in range(2):
         assert farthest[k] == pytest.approx(distance[source == k, k].max())
         assert (source[row[k]], distance[row[k], k]) == (k, pytest.approx(farthest[k]))
     assert (row[2], farthest[2]) == (0, -1.0)  # a source without images
-
-
-def test_a_sum_of_logarithms_is_that_of_the_factors_however_small() -> None:
-    factor = np.array([1.0, 1e-200, 0.5, 1e-100, 1e-100, 1e-3, 1e-320])
-    total, product = 0.0, 1.0
-    for each in factor:
-        total, product = add_log(total, product, each)
-        assert product >= SMALL_PRODUCT
-    assert total + np.log(product) == pytest.approx(np.log(factor).sum(), rel=1e-12)
 
 
 @TWINS
@@ -131,8 +117,3 @@ def test_gains_of_an_edge_and_their_spread_are_sums_over_images(loops) -> None:
             feature, source, *masses[:3], k, d, 1.0, at, place, boxes.width
         )
         assert spread == pytest.approx(np.sqrt(120) * np.std(then - now), rel=1e-9)
-
-
-def test_the_gain_of_a_newton_step_on_a_parabola_is_exact_and_none_where_nothing_bends() -> None:
-    assert newton_gain(3.0, 2.0) == 2.25  # 3x − x² has its maximum 9/4 at 3/2
-    assert newton_gain(3.0, 0.0) == 0.0

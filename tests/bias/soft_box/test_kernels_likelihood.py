@@ -8,14 +8,17 @@ import pytest
 from soft_boxes import example_boxes, plain_log_likelihood
 from unskew.bias.soft_box import kernels_likelihood, plain_likelihood
 from unskew.bias.soft_box.fit import log_soft_boxes, soft_box_jacobian
+from unskew.bias.soft_box.kernels_boxes import SMALL_PRODUCT, add_log
 from unskew.bias.soft_box.kernels_likelihood import list_edges
 from unskew.bias.soft_box.likelihood import (
     edge_slots,
     evaluate_boxes,
     inform_boxes,
     pose_problem,
+    rim_curvature,
 )
 from unskew.bias.soft_box.plain_likelihood import sum_information
+from unskew.bias.soft_box.search import make_room
 from unskew.engine import compilation
 from unskew.records import Floats
 
@@ -98,9 +101,9 @@ def test_the_information_is_the_expected_outer_product_of_the_scores() -> None:
     rng = np.random.default_rng(1)
     feature, source = rng.normal(size=(100, 2)), rng.integers(3, size=100)
     boxes = example_boxes(rng)
-    information = inform_boxes(
-        pose_problem(feature, source, 3, None, None, None).informing(100), boxes
-    )
+    problem = pose_problem(feature, source, 3, None, None, None)
+    images = problem.informing(100, boxes)
+    information = inform_boxes(images, boxes)
     jacobian = soft_box_jacobian(feature, boxes.lower, boxes.upper, boxes.width)
     q = np.exp(boxes.u + log_soft_boxes(feature, boxes.lower, boxes.upper, boxes.width))
     q /= q.sum(axis=1, keepdims=True)
@@ -108,9 +111,33 @@ def test_the_information_is_the_expected_outer_product_of_the_scores() -> None:
     mean = np.einsum("nk,nkp->np", q, score)
     expected = np.einsum("nk,nkp,nkr->pr", q, score, score) - mean.T @ mean
     p = len(information.theta)
-    np.testing.assert_allclose(information.theta, expected[:p, :p], atol=1e-10)
+    rim = np.where(
+        log_soft_boxes(feature, boxes.lower, boxes.upper, boxes.width) < np.log(0.5), q, 0
+    )
+    expected_theta = expected[:p, :p] + rim_curvature(images, boxes)
+    expected_theta -= np.einsum("nk,nkp,nkr->pr", rim, jacobian, jacobian)
+    np.testing.assert_allclose(information.theta, expected_theta, atol=1e-10)
     np.testing.assert_allclose(information.cross[0], expected[:p, p:], atol=1e-10)
     np.testing.assert_allclose(information.u[0], expected[p:, p:], atol=1e-10)
+
+
+def test_the_rims_bend_by_the_images_whose_own_omega_is_below_a_half() -> None:
+    rng = np.random.default_rng(4)
+    feature, source = rng.normal(size=(200, 2)), rng.integers(3, size=200)
+    problem = pose_problem(feature, source, 3, None, None, None)
+    boxes = make_room(problem, example_boxes(rng)._replace(width=2.0))
+    own = (np.arange(200), source)
+    edges = (boxes.lower, boxes.upper, boxes.width)
+    omega, jacobian = (
+        np.exp(log_soft_boxes(feature, *edges))[own],
+        soft_box_jacobian(feature, *edges),
+    )
+    is_rim = omega < 0.5
+    slope = (omega[:, None] * jacobian[own])[is_rim]
+    bend = 1 / omega[is_rim] ** 2 + 2 * problem.prior / 200 / omega[is_rim] ** 3
+    assert 10 < is_rim.sum() < 190
+    images = problem.informing(200, boxes)
+    np.testing.assert_allclose(rim_curvature(images, boxes), (slope.T * bend) @ slope, rtol=1e-9)
 
 
 def test_cells_have_information_of_their_own_and_share_that_of_the_edges() -> None:
@@ -151,3 +178,12 @@ def test_the_plain_loop_and_the_compiled_one_are_twins(seed: int) -> None:
     )
     for compiled, plain in zip(one, other, strict=True):
         np.testing.assert_allclose(plain, compiled, rtol=1e-12, atol=1e-12 * n)
+
+
+def test_a_sum_of_logarithms_is_that_of_the_factors_however_small() -> None:
+    factor = np.array([1.0, 1e-200, 0.5, 1e-100, 1e-100, 1e-3, 1e-320])
+    total, product = 0.0, 1.0
+    for each in factor:
+        total, product = add_log(total, product, each)
+        assert product >= SMALL_PRODUCT
+    assert total + np.log(product) == pytest.approx(np.log(factor).sum(), rel=1e-12)

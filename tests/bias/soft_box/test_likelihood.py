@@ -82,11 +82,11 @@ def test_without_boxes_the_likelihood_is_that_of_the_shares() -> None:
 
 def test_images_that_inform_are_every_so_many_and_count_for_the_others() -> None:
     problem = small_problem(cell_n=np.arange(60) % 2)
-    some = problem.informing(20)
+    some = problem.informing(20, problem.no_boxes())
     np.testing.assert_array_equal(some.feature, problem.feature[::3])
     assert some.weight == 3.0
     assert some.bound.tolist() == [0, 10, 20]
-    assert problem.informing(1000).weight == 1.0
+    assert problem.informing(1000, problem.no_boxes()).weight == 1.0
 
 
 def test_edges_are_numbered_lower_ones_first_by_source() -> None:

@@ -42,8 +42,8 @@ def test_an_objection_is_shown_with_the_recommendation_which_is_no_longer_green(
     assert forecast_level(replace(panel, objection="no")) == "weak"
     assert forecast_level(replace(panel, verdict="don't")) == "no"
     assert forecast_level(replace(panel, verdict="don't bother")) == ""
-    assert "check_fit objects" in _panel(page_of("weak"))
-    assert "check_fit objects" not in _panel(page_of("five"))
+    assert "The test of the fit objects" in _panel(page_of("weak"))
+    assert "The test of the fit objects" not in _panel(page_of("five"))
 
 
 def test_a_page_without_a_forecast_says_so_or_why() -> None:

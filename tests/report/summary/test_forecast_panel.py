@@ -108,7 +108,7 @@ def test_an_objection_is_shown_and_put_in_general_words() -> None:
     assert private.objection is not None
     assert "owl" not in private.objection
     assert "p = 0.0012" in private.objection
-    assert private.recommendation.endswith("to which check_fit objects")
+    assert private.recommendation.endswith("to which the test of its fit objects")
 
 
 def test_a_loss_and_an_unknown_error_in_words() -> None:

@@ -14,6 +14,7 @@ import pytest
 import unskew
 from summary_pools import NO_FIT_CHECK, mixed_frame, summary_of
 from unskew.report.summary.record import Summary
+from unskew.report.summary.verdict_words import _what_links
 
 JOINT = unskew.JointCheck(("t",), ("camera 0", "camera 1"), 0.001, "camera 0", "t × y", 0.2)
 
@@ -261,3 +262,10 @@ def test_a_source_that_is_taken_as_unbiased_is_named() -> None:
     target = unskew.Target.source("camera 1")
     verdict = summary_of(pool, unskew.debias(pool, unskew.bias.Tilt(["x"]), target)).verdict
     assert any(sentence.startswith("camera 1 is taken") for sentence in verdict.sentences)
+
+
+def test_images_whose_class_is_missing_are_not_to_be_collected() -> None:
+    assert _what_links(["label = cat"]) == "Collect images of label = cat from a second source."
+    both = _what_links(["label = cat", "label = (missing)"])
+    assert both.startswith("Collect images of label = cat from a second source. Fill in")
+    assert "Collect" not in _what_links(["label = (missing)"])

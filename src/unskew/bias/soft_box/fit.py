@@ -19,7 +19,7 @@ from unskew.bias.soft_box.likelihood import (
     pose_problem,
 )
 from unskew.bias.soft_box.permutation import permutation_p_value
-from unskew.bias.soft_box.plain_boxes import box_loops
+from unskew.bias.soft_box.plain_boxes import omega_of_boxes
 from unskew.bias.soft_box.search import (
     constant_membership,
     make_room,
@@ -205,12 +205,10 @@ def log_soft_boxes(feature_nd: Floats, lower_kd: Floats, upper_kd: Floats, width
     >>> log_soft_boxes(x, np.array([[-np.inf]]), np.array([[1.0]]), 1.0)[:, 0].round(3)
     array([ 0.   , -0.693,   -inf])
     """
-    edges = (np.asarray(edge_kd, dtype=np.float64) for edge_kd in (lower_kd, upper_kd))
-    loops = box_loops(len(feature_nd) * len(lower_kd))
-    omega_nk: Floats = loops.omega_of_boxes(
-        np.asarray(feature_nd, dtype=np.float64), *edges, float(width)
+    feature_nd, lower_kd, upper_kd = (
+        np.asarray(array, dtype=np.float64) for array in (feature_nd, lower_kd, upper_kd)
     )
-    # NumPy takes several logarithms at once, a compiled loop with branches one at a time.
+    omega_nk = omega_of_boxes(feature_nd, lower_kd, upper_kd, float(width))
     with np.errstate(divide="ignore"):
         return np.log(omega_nk, out=omega_nk)
 

@@ -1,4 +1,4 @@
-"""Compiled loops over images behind soft boxes: ω, distances, and the gain of one edge.
+"""Compiled loops over images behind soft boxes: masses, and the gain of one edge.
 
 Importing this loads Numba.
 """
@@ -27,72 +27,6 @@ def add_log(total: float, product: float, factor: float) -> tuple[float, float]:
 
 
 @compiled
-def farthest_images(
-    feature_nd: Floats, source_n: Ints, lower_kd: Floats, upper_kd: Floats
-) -> tuple[Ints, Floats]:
-    """(K,) the image of each source farthest (ℓ1) from its own box, and how far.
-
-    Row 0 and −1 for a source without images.
-    """
-    row_k = np.zeros(lower_kd.shape[0], dtype=np.int64)
-    farthest_k = np.full(lower_kd.shape[0], -1.0)
-    for i in range(feature_nd.shape[0]):
-        k = source_n[i]
-        distance = 0.0
-        for d in range(feature_nd.shape[1]):
-            distance += max(lower_kd[k, d] - feature_nd[i, d], 0.0) + max(
-                feature_nd[i, d] - upper_kd[k, d], 0.0
-            )
-        if distance > farthest_k[k]:
-            farthest_k[k] = distance
-            row_k[k] = i
-    return row_k, farthest_k
-
-
-@compiled
-def innermost_places(
-    feature_nd: Floats, source_n: Ints, lower_kd: Floats, upper_kd: Floats, reach: float
-) -> tuple[Floats, Floats]:
-    """(K, D) lower and upper: how far in an edge may be, the others held.
-
-    All images of its source must be at most ``reach`` (ℓ1) from the box.
-
-    Of a lower edge the largest place, of an upper one the smallest; infinite for a source without
-    images.
-    """
-    n_features = feature_nd.shape[1]
-    lowest_kd, highest_kd = np.full(lower_kd.shape, np.inf), np.full(lower_kd.shape, -np.inf)
-    for i in range(feature_nd.shape[0]):
-        k = source_n[i]
-        distance = 0.0
-        for d in range(n_features):
-            distance += max(lower_kd[k, d] - feature_nd[i, d], 0.0) + max(
-                feature_nd[i, d] - upper_kd[k, d], 0.0
-            )
-        for d in range(n_features):
-            z = feature_nd[i, d]
-            below, above = max(lower_kd[k, d] - z, 0.0), max(z - upper_kd[k, d], 0.0)
-            lowest_kd[k, d] = min(lowest_kd[k, d], z + reach - (distance - below))
-            highest_kd[k, d] = max(highest_kd[k, d], z - reach + (distance - above))
-    return lowest_kd, highest_kd
-
-
-@compiled
-def omega_of_boxes(feature_nd: Floats, lower_kd: Floats, upper_kd: Floats, width: float) -> Floats:
-    """(n, K) max(0, 1 − Σ_d dist_d(z_i, box_k)/γ)."""
-    n, n_features = feature_nd.shape
-    omega_nk = np.empty((n, lower_kd.shape[0]))
-    for i in range(n):
-        for k in range(lower_kd.shape[0]):
-            distance = 0.0
-            for d in range(n_features):
-                z = feature_nd[i, d]
-                distance += max(lower_kd[k, d] - z, 0.0) + max(z - upper_kd[k, d], 0.0)
-            omega_nk[i, k] = max(1.0 - distance / width, 0.0)
-    return omega_nk
-
-
-@compiled
 def soft_box_masses(
     feature_nd: Floats,
     source_n: Ints,
@@ -103,13 +37,7 @@ def soft_box_masses(
     width: float,
     u_ck: Floats,
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """(n, K) three times: e^{u} times the other factors, the ℓ1 distance to each box, masses.
-
-    Rows of the first are scaled; masses are the first times ω.
-
-    Then each (C, K): how the log-likelihood climbs and bends with u, Σ_i 1{s_i = k} − q_ik and Σ_i
-    q_ik (1 − q_ik).
-    """
+    """Compute as `plain_boxes.soft_box_masses`."""
     n, n_features = feature_nd.shape
     n_sources = u_ck.shape[1]
     has_offset = offset_nk.shape[1] > 0
@@ -168,14 +96,7 @@ def gains_of_edge(
     place_a: Floats,
     width: float,
 ) -> Floats:
-    """Compute what Σ_i log q_{i,s_i} gains with an edge at each of these places.
-
-    The edge is that of source k along feature d.
-
-    Everything else is held, but for u_k, which makes one Newton step in each cell, here and there:
-    with p_i the membership of k it adds (Σ_i 1{s_i = k} − p_i)²/(2 Σ_i p_i (1 − p_i)). Only images
-    beyond the innermost of the places are looked at: nothing changes for others.
-    """
+    """Compute as `plain_boxes.gains_of_edge`."""
     n_places, n_cells, n_sources = place_a.shape[0], slope_ck.shape[0], mass_nk.shape[1]
     now, product_now = 0.0, 1.0
     then_a, product_a = np.zeros(n_places), np.ones(n_places)

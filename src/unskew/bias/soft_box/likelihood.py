@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array
 
 from unskew.bias.likelihood import own_means
-from unskew.bias.soft_box.plain_boxes import box_loops
+from unskew.bias.soft_box.plain_boxes import own_distances
 from unskew.bias.soft_box.plain_likelihood import likelihood_loops, sum_information
+from unskew.engine.compilation import pays_to_compile
 from unskew.engine.threads import one_blas_thread
 from unskew.records import Bools, Floats, Ints
 from unskew.records.arrays import count_pairs
@@ -26,8 +28,8 @@ TRIALS_OF_LENGTH = 3  # lengths of a step that are tried before it is damped mor
 MOST_TRIALS = 24  # then no direction climbs
 ROWS_OF_INFORMATION = 3_000  # the Fisher information is summed over about this many images,
 SHARE_OF_INFORMATION = 0.01  # or this share of them, if that is more
-
-PASSES = 10  # times as many as the solver of weights reads its numbers: so compiling pays sooner
+RIM_BELOW = 0.5
+NEAR_RIM = 0.75  # images with so small an ω where an ascent begins may come near their rim
 
 
 class Boxes(NamedTuple):
@@ -46,12 +48,20 @@ class Boxes(NamedTuple):
 
 
 class InformingImages(NamedTuple):
-    """Images of which the Fisher information is summed, each for ``weight`` images."""
+    """Images of which the Fisher information is summed, each for ``weight`` images.
+
+    Then features and sources of all that are, or may come, near their own rim, ρ, and the ω below
+    which the curvature is that of the images there, in place of its expectation.
+    """
 
     feature: Floats
     offset: Floats
     bound: Ints
     weight: float
+    rim_feature: Floats
+    rim_source: Ints
+    rim_prior: float
+    rim_below: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +74,7 @@ class LabelProblem:
     is_fixed : (K,) sources whose ω is 1: the reference, and those without images.
     unit_share : independent units (groups) for each image: so much of an image's log-likelihood is
         evidence.
-    numbers : read in all, of the problem that this is or is a part of: whether compiling pays.
+    numbers : images × sources of the problem that this is or is a part of: whether compiling pays.
     """
 
     feature: Floats
@@ -82,22 +92,24 @@ class LabelProblem:
         return int(self.count.shape[1])
 
     @property
-    def box_loops(self) -> Any:
-        """The module whose loops over the images to take."""
-        return box_loops(self.numbers)
-
-    @property
     def n_cells(self) -> int:
         return int(self.count.shape[0])
 
-    def informing(self, at_least: int) -> InformingImages:
+    def informing(self, at_least: int, boxes: Boxes) -> InformingImages:
         """Choose every so many images: ``at_least`` as many, or ``SHARE_OF_INFORMATION`` of all."""
+        # A pass of the compiled loop costs less than the curvature of the rims would.
+        rim_below = 0.0 if pays_to_compile(self.numbers) else RIM_BELOW
+        rim_m = np.empty(0, dtype=np.int64)
+        if rim_below:
+            distance_n = own_distances(self.feature, self.source, boxes.lower, boxes.upper)[2]
+            rim_m = np.flatnonzero(distance_n > (1.0 - NEAR_RIM) * boxes.width)
         stride = max(1, min(self.source.size // at_least, round(1.0 / SHARE_OF_INFORMATION)))
         feature_md, offset_mk = (
             np.ascontiguousarray(array_nd[::stride]) for array_nd in (self.feature, self.offset)
         )
         bound_c = np.searchsorted(self.cell[::stride], np.arange(self.n_cells + 1))
-        return InformingImages(feature_md, offset_mk, bound_c, float(stride))
+        rim = (self.feature[rim_m], self.source[rim_m], self.prior / self.source.size, rim_below)
+        return InformingImages(feature_md, offset_mk, bound_c, float(stride), *rim)
 
     @property
     def prior(self) -> float:
@@ -168,7 +180,7 @@ def pose_problem(
         1.0
         if group_n is None or np.array_equal(group_n, np.arange(n))
         else np.unique(group_n).size / n,
-        float(PASSES * n * n_sources),
+        float(n * n_sources),
     )
 
 
@@ -228,13 +240,47 @@ def evaluate_boxes(
 
 
 def inform_boxes(images: InformingImages, boxes: Boxes) -> LabelInformation:
-    """Sum the Fisher information at the boxes."""
-    return LabelInformation(
-        *(
-            images.weight * sum_
-            for sum_ in sum_information(images.feature, images.offset, images.bound, *boxes)
+    """Sum the Fisher information at the boxes, and the curvature of the rims."""
+    theta_pp, u_ckk, cross_cpk = (
+        images.weight * sum_
+        for sum_ in sum_information(
+            images.feature, images.offset, images.bound, *boxes, images.rim_below
         )
     )
+    return LabelInformation(theta_pp + rim_curvature(images, boxes), u_ckk, cross_cpk)
+
+
+def rim_curvature(images: InformingImages, boxes: Boxes) -> Floats:
+    """(P, P) minus the second derivative by θ of Σ_i log ω − ρ/ω, ρ = τ/n, ω = ω_{i,s_i} < ½.
+
+    That is Σ_i (1/ω² + 2ρ/ω³) g gᵀ with g = ∂ω/∂θ (γ moves ω nearly linearly). It replaces what the
+    information expects there. These images wall the boxes in, and a sum over some of the images has
+    few of them: steps without them run into the wall, and are shortened again and again.
+    """
+    source_n = images.rim_source
+    below_dn, above_dn, distance_n = own_distances(
+        images.rim_feature, source_n, boxes.lower, boxes.upper
+    )
+    row_m = np.flatnonzero(distance_n > (1.0 - images.rim_below) * boxes.width)
+    slot_kd2, n_free = edge_slots(boxes.lower, boxes.upper)
+    slot_md2 = slot_kd2[source_n[row_m]]
+    sign_2 = np.array([-1.0, 1.0]) / boxes.width
+    by_edge_md2 = (np.stack([below_dn.T[row_m], above_dn.T[row_m]], axis=2) > 0) * sign_2
+    of_edge = np.nonzero(by_edge_md2)
+    omega_m = np.maximum(1.0 - distance_n[row_m] / boxes.width, 1e-6)
+    by_theta_mp = csr_array(
+        (
+            np.concatenate([by_edge_md2[of_edge], 1.0 - omega_m]),
+            (
+                np.concatenate([of_edge[0], np.arange(row_m.size)]),
+                np.concatenate([slot_md2[of_edge], np.full(row_m.size, n_free - 1)]),
+            ),
+        ),
+        shape=(row_m.size, n_free),
+    )
+    bend_m = (1.0 + 2.0 * images.rim_prior / omega_m) / omega_m**2
+    curvature_pp: Floats = (by_theta_mp.T @ by_theta_mp.multiply(bend_m[:, None])).toarray()
+    return curvature_pp
 
 
 @one_blas_thread()
@@ -258,8 +304,8 @@ def ascend(
     units of log-likelihood (one standard error: ½). The information is of at least ``rows`` images.
     ``evaluated``: the likelihood at the boxes, if known.
     """
-    images = problem.informing(rows)
     boxes = _without_idle_edges(problem, boxes)
+    images = problem.informing(rows, boxes)
     now = evaluate_boxes(problem, boxes) if evaluated is None else evaluated
     information = inform_boxes(images, boxes)
     damping = FIRST_DAMPING

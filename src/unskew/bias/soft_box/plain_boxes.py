@@ -1,7 +1,4 @@
-"""Loops over images behind soft boxes in plain NumPy: twins of those in ``kernels_boxes``.
-
-They have the same arguments and results.
-"""
+"""Images and soft boxes: distances, ω, and what the likelihood gains where one edge moves."""
 
 from __future__ import annotations
 
@@ -11,10 +8,11 @@ import numpy as np
 
 from unskew.engine.compilation import pays_to_compile
 from unskew.records import Floats, Ints
+from unskew.records.arrays import count_pairs
 
 
 def box_loops(numbers: float) -> Any:
-    """Return the module whose loops to take, of images × sources."""
+    """Return the module whose `soft_box_masses` and `gains_of_edge` to take for so many numbers."""
     if pays_to_compile(numbers):
         from unskew.bias.soft_box import kernels_boxes
 
@@ -24,20 +22,27 @@ def box_loops(numbers: float) -> Any:
     return plain_boxes
 
 
-def _own_distances(
+def own_distances(
     feature_nd: Floats, source_n: Ints, lower_kd: Floats, upper_kd: Floats
 ) -> tuple[Floats, Floats, Floats]:
     """(D, n) how far an image is below and above its own source's box, and (n,) the sum of all."""
-    below_dn = np.maximum(lower_kd.T[:, source_n] - feature_nd.T, 0.0)
-    above_dn = np.maximum(feature_nd.T - upper_kd.T[:, source_n], 0.0)
-    return below_dn, above_dn, (below_dn + above_dn).sum(axis=0)
+    below_dn, above_dn = np.empty((2, feature_nd.shape[1], source_n.size))
+    for d, z_n in enumerate(feature_nd.T):
+        np.subtract(lower_kd[:, d].take(source_n), z_n, out=below_dn[d])
+        np.subtract(z_n, upper_kd[:, d].take(source_n), out=above_dn[d])
+    for beyond_dn in (below_dn, above_dn):
+        np.maximum(beyond_dn, 0.0, out=beyond_dn)
+    return below_dn, above_dn, below_dn.sum(axis=0) + above_dn.sum(axis=0)
 
 
 def farthest_images(
     feature_nd: Floats, source_n: Ints, lower_kd: Floats, upper_kd: Floats
 ) -> tuple[Ints, Floats]:
-    """(K,) the image of each source farthest (ℓ1) from its own box, and how far."""
-    _, _, distance_n = _own_distances(feature_nd, source_n, lower_kd, upper_kd)
+    """(K,) the image of each source farthest (ℓ1) from its own box, and how far.
+
+    Row 0 and −1 for a source without images.
+    """
+    _, _, distance_n = own_distances(feature_nd, source_n, lower_kd, upper_kd)
     row_k, farthest_k = np.zeros(lower_kd.shape[0], dtype=np.int64), np.full(len(lower_kd), -1.0)
     np.maximum.at(farthest_k, source_n, distance_n)
     last_first = np.flatnonzero(distance_n == farthest_k[source_n])[::-1]
@@ -50,9 +55,10 @@ def innermost_places(
 ) -> tuple[Floats, Floats]:
     """(K, D) lower and upper: how far in an edge may be, the others held.
 
-    See `kernels_boxes.innermost_places`.
+    All images of its source must be at most ``reach`` (ℓ1) from the box. Of a lower edge the
+    largest place, of an upper one the smallest; infinite for a source without images.
     """
-    below_dn, above_dn, distance_n = _own_distances(feature_nd, source_n, lower_kd, upper_kd)
+    below_dn, above_dn, distance_n = own_distances(feature_nd, source_n, lower_kd, upper_kd)
     lowest_kd, highest_kd = np.full(lower_kd.shape, np.inf), np.full(lower_kd.shape, -np.inf)
     for d, z_n in enumerate(feature_nd.T):
         np.minimum.at(lowest_kd[:, d], source_n, z_n + reach - (distance_n - below_dn[d]))
@@ -89,19 +95,28 @@ def soft_box_masses(
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """(n, K) three times: e^{u} times the other factors, the ℓ1 distance to each box, masses.
 
-    Then (C, K) slope and curvature by u. See `kernels_boxes.soft_box_masses`.
+    Rows of the first are scaled; masses are the first times ω.
+
+    Then each (C, K): how the log-likelihood climbs and bends with u, Σ_i 1{s_i = k} − q_ik and Σ_i
+    q_ik (1 − q_ik).
     """
+    distance_nk = box_distances(feature_nd, lower_kd, upper_kd)
     if offset_nk.shape[1]:
         log_nk = u_ck[cell_n] + offset_nk
         factor_nk = np.exp(log_nk - log_nk.max(axis=1, keepdims=True))
     else:
-        factor_nk = np.exp(u_ck)[cell_n]
-    distance_nk = box_distances(feature_nd, lower_kd, upper_kd)
-    mass_nk = factor_nk * np.maximum(1.0 - distance_nk / width, 0.0)
+        factor_ck = np.exp(u_ck)
+        one = len(u_ck) == 1
+        factor_nk = np.broadcast_to(factor_ck, distance_nk.shape) if one else factor_ck[cell_n]
+    mass_nk = distance_nk / -width
+    mass_nk += 1.0
+    np.maximum(mass_nk, 0.0, out=mass_nk)
+    mass_nk *= factor_nk
     share_nk = mass_nk / (mass_nk @ np.ones(u_ck.shape[1]) + 1e-300)[:, None]
-    curvature_ck = _sum_cells(share_nk * (1.0 - share_nk), cell_n, u_ck.shape[0])
-    share_nk[np.arange(source_n.size), source_n] -= 1.0
-    return factor_nk, distance_nk, mass_nk, -_sum_cells(share_nk, cell_n, len(u_ck)), curvature_ck
+    slope_ck = count_pairs(cell_n, source_n, u_ck.shape) - _sum_cells(share_nk, cell_n, len(u_ck))
+    bend_nk = 1.0 - share_nk
+    bend_nk *= share_nk
+    return factor_nk, distance_nk, mass_nk, slope_ck, _sum_cells(bend_nk, cell_n, len(u_ck))
 
 
 def _sum_cells(value_na: Floats, cell_n: Ints, n_cells: int) -> Floats:
@@ -129,26 +144,37 @@ def gains_of_edge(
 ) -> Floats:
     """Compute what Σ_i log q_{i,s_i} gains with an edge at each of these places.
 
-    See `kernels_boxes.gains_of_edge`.
+    The edge is that of source k along feature d.
+
+    Everything else is held, but for u_k, which makes one Newton step in each cell, here and there:
+    with p_i the membership of k it adds (Σ_i 1{s_i = k} − p_i)²/(2 Σ_i p_i (1 − p_i)). Only images
+    beyond the innermost of the places are looked at: nothing changes for others.
     """
     z_n = sign * feature_nd[:, d]
-    # Nothing changes for the other images.
     row_m = np.flatnonzero(z_n > min(sign * at, np.min(sign * place_a)))
     z_m, cell_m, is_own_m = z_n[row_m], cell_n[row_m], source_n[row_m] == k
     rest_m, without_m = _without_edge(row_m, distance_nk, mass_nk, k, z_m - sign * at)
-    now_m = mass_nk[row_m, k]
-    beyond_ma = np.maximum(z_m[:, None] - sign * place_a, 0.0)
-    mass_ma = np.maximum(1.0 - (without_m[:, None] + beyond_ma) / width, 0.0)
-    mass_ma *= factor_nk[row_m, k][:, None]
-    mass_ma = np.column_stack([now_m, mass_ma])
+    mass_am = z_m - sign * place_a[:, None]
+    np.maximum(mass_am, 0.0, out=mass_am)
+    mass_am += without_m
+    mass_am /= -width
+    mass_am += 1.0
+    np.maximum(mass_am, 0.0, out=mass_am)
+    mass_am *= factor_nk[row_m, k]
+    mass_am = np.concatenate([mass_nk[row_m, k][None], mass_am])
     with np.errstate(divide="ignore"):
-        per_sum_ma = 1.0 / (rest_m[:, None] + mass_ma)
-        share_ma, others_ma = mass_ma * per_sum_ma, rest_m[:, None] * per_sum_ma
-        log_a = np.log(np.where(is_own_m[:, None], share_ma, others_ma)).sum(axis=0)
-    n_cells = slope_ck.shape[0]
-    slope_ca = slope_ck[:, k, None] - _sum_cells(share_ma - share_ma[:, :1], cell_m, n_cells)
-    bend_ma = share_ma * others_ma
-    curvature_ca = curvature_ck[:, k, None] + _sum_cells(bend_ma - bend_ma[:, :1], cell_m, n_cells)
+        others_am = rest_m / (rest_m + mass_am)
+        share_am = np.multiply(mass_am, others_am, out=mass_am)
+        share_am /= rest_m
+        log_a = np.log(np.where(is_own_m, share_am, others_am)).sum(axis=1)
+    bend_am = np.multiply(others_am, share_am, out=others_am)
+    slope_ca, curvature_ca = (
+        held_ck[:, k, None] + sign_of * (sums_ca - sums_ca[:, :1])
+        for held_ck, sign_of, sums_ca in (
+            (slope_ck, -1.0, _sum_cells(share_am.T, cell_m, slope_ck.shape[0])),
+            (curvature_ck, 1.0, _sum_cells(bend_am.T, cell_m, slope_ck.shape[0])),
+        )
+    )
     is_bent_ca = curvature_ca > 1e-9
     newton_ca = np.where(is_bent_ca, slope_ca**2 / np.where(is_bent_ca, 2.0 * curvature_ca, 1.0), 0)
     log_a += newton_ca.sum(axis=0)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from unskew.engine.compilation import pays_to_compile
 from unskew.records import Bools, Floats, Ints
@@ -66,21 +67,35 @@ def _tiles(
 ) -> Iterator[_Tile]:
     """Yield the images between the bounds, all of one cell."""
     step = max(64, _TILE_ENTRIES // max(edges.source.size, u_k.size))
-    shift_e = (edges.sign * edges.at)[:, None]
-    has_images = u_k > -np.inf
+    n_lower, at_e1 = np.count_nonzero(edges.sign < 0), edges.at[:, None]
+    own = csr_array(edges.own)  # adds rows of its factor: a dense product would multiply by zeros
+    has_images, all_have = u_k > -np.inf, bool(np.all(u_k > -np.inf))
     for start in range(bounds[0], bounds[1], step):
         rows = slice(start, min(start + step, bounds[1]))
-        gap_et = feature_nd[rows].T[edges.feature] * edges.sign[:, None]
-        np.maximum(np.subtract(gap_et, shift_e, out=gap_et), 0.0, out=gap_et)
-        omega_kt = 1.0 - (edges.own @ gap_et) / width
+        gap_et = np.ascontiguousarray(feature_nd[rows].T).take(edges.feature, axis=0, mode="clip")
+        np.subtract(at_e1[:n_lower], gap_et[:n_lower], out=gap_et[:n_lower])
+        np.subtract(gap_et[n_lower:], at_e1[n_lower:], out=gap_et[n_lower:])
+        beyond_et = (gap_et > 0.0).astype(np.float64)
+        omega_kt = own @ np.multiply(gap_et, beyond_et, out=gap_et)
+        np.divide(omega_kt, -width, out=omega_kt)
+        omega_kt += 1.0
         np.maximum(omega_kt, 0.0, out=omega_kt)
-        omega_kt[~has_images] = 0.0
-        factor_kt = np.exp(u_k)[:, None]  # u is at most 0
+        if not all_have:
+            omega_kt[~has_images] = 0.0
         if offset_nk.shape[1]:
             log_kt = np.where(omega_kt > 0, u_k[:, None] + offset_nk[rows].T, -np.inf)
-            factor_kt = np.exp(log_kt - np.maximum(log_kt.max(axis=0), -_LARGEST))
-        ratio_kt = factor_kt / (factor_kt * omega_kt).sum(axis=0)
-        yield _Tile(rows, (gap_et > 0).astype(np.float64), omega_kt, ratio_kt)
+            ratio_kt = np.exp(log_kt - np.maximum(log_kt.max(axis=0), -_LARGEST))
+            ratio_kt *= 1.0 / np.einsum("kt,kt->t", ratio_kt, omega_kt)
+        else:
+            factor_k = np.exp(u_k)  # u is at most 0
+            ratio_kt = factor_k[:, None] * (1.0 / (factor_k @ omega_kt))
+        yield _Tile(rows, beyond_et, omega_kt, ratio_kt)
+
+
+def _row_products(value_at: Floats, other_at: Floats) -> Floats:
+    """Return (A,) the product of each row with the same row of another array."""
+    product_a11: Floats = value_at[:, None, :] @ other_at[:, :, None]
+    return product_a11[:, 0, 0]
 
 
 def evaluate_soft_boxes(
@@ -109,28 +124,35 @@ def evaluate_soft_boxes(
         for c, u_k in enumerate(u_ck):
             images = (feature_nd, offset_nk, bound_c[c : c + 2].tolist(), edges, width, u_k)
             for rows, beyond_et, omega_kt, ratio_kt in _tiles(*images):
-                own = (source_n[rows], np.arange(omega_kt.shape[1]))
-                own_omega_t = omega_kt[own]
-                own_q_t = ratio_kt[own] * own_omega_t
+                own_t = source_n[rows] * omega_kt.shape[1] + np.arange(omega_kt.shape[1])
+                own_omega_t = omega_kt.take(own_t)
+                own_q_t = ratio_kt.take(own_t) * own_omega_t
                 if not np.all(own_q_t > 0.0):
                     return -np.inf, -np.inf, np.zeros(edge.size + 1), np.zeros(u_ck.shape)
                 per_omega_t = 1.0 / own_omega_t
                 total += float(np.log(own_q_t).sum())
                 per_own += float(per_omega_t.sum())
-                mass_k += omega_kt.sum(axis=1)
+                mass_k += omega_kt @ np.ones(omega_kt.shape[1])
                 if not with_gradient:
                     continue
-                is_inside_kt = (omega_kt > 0).astype(np.float64)
-                pull_kt = ratio_kt * is_inside_kt
-                q_kt = pull_kt * omega_kt
-                gradient_ck[c] += np.bincount(own[0], minlength=n_sources) - q_kt.sum(axis=1)
-                inside_k += is_inside_kt.sum(axis=1)
+                pull_kt = ratio_kt
+                if omega_kt.min() > 0.0:
+                    inside_k += omega_kt.shape[1]
+                    beyond_e += beyond_et @ np.ones(omega_kt.shape[1])
+                else:
+                    is_inside_kt = (omega_kt > 0.0).astype(np.float64)
+                    pull_kt *= is_inside_kt
+                    inside_k += is_inside_kt.sum(axis=1)
+                    beyond_e += _row_products(is_inside_kt[edges.source], beyond_et)
+                q_k = _row_products(pull_kt, omega_kt)
+                gradient_ck[c] += np.bincount(source_n[rows], minlength=n_sources) - q_k
                 # Minus the derivative by ω_ik; by log γ it is Σ_ik (1 − ω_ik) times that.
                 own_pull_t = per_omega_t * (1.0 + rim_prior * per_omega_t)
-                pull_kt[own] -= own_pull_t
-                gradient_p[-1] -= float(pull_kt.sum() - q_kt.sum() + own_pull_t @ own_omega_t)
-                gradient_p[:-1] -= (pull_kt @ beyond_et.T)[edges.source, edge]
-                beyond_e += (is_inside_kt @ beyond_et.T)[edges.source, edge]
+                pull_kt.reshape(-1)[own_t] -= own_pull_t
+                gradient_p[-1] -= float(pull_kt.sum() - q_k.sum() + own_pull_t @ own_omega_t)
+                gradient_p[:-1] -= _row_products(
+                    pull_kt.take(edges.source, axis=0, mode="clip"), beyond_et
+                )
         free_k = ~is_fixed_k
         value = total - rim_prior * per_own
         value += prior * float(np.log(mass_k[free_k] / source_n.size).sum())
@@ -148,11 +170,13 @@ def sum_information(
     upper_kd: Floats,
     width: float,
     u_ck: Floats,
+    rim_below: float = 0.0,
 ) -> tuple[Floats, Floats, Floats]:
     """Sum the Fisher information Σ_i [Σ_k q_ik g_ik g_ikᵀ − ḡ_i ḡ_iᵀ].
 
     That of θ, that of each cell's u, and that across. g_ik is the derivative of log(e^{u_k} ω_ik)
-    by the edges of k, by log γ and by u, and ḡ_i = Σ_k q_ik g_ik.
+    by the edges of k, by log γ and by u, and ḡ_i = Σ_k q_ik g_ik. In that of θ the first sum is
+    over ω_ik ≥ ``rim_below``.
     """
     (n_cells, n_sources), edges = u_ck.shape, _list_edges(lower_kd, upper_kd)
     n_edges = edges.source.size
@@ -176,6 +200,9 @@ def sum_information(
                 fisher_pp = fisher_cpp[c]
                 fisher_pp -= mean_pt @ mean_pt.T
                 edge_et = mean_pt[:n_edges]
+                is_far_kt = omega_kt >= rim_below
+                by_edge_et *= is_far_kt[edges.source]
+                by_width_kt *= is_far_kt
                 fisher_pp[:n_edges, :n_edges] += together_ee * (edge_et @ by_edge_et.T)
                 across_e = np.einsum("et,et->e", edge_et, by_width_kt[edges.source])
                 fisher_pp[:n_edges, n_edges] += across_e

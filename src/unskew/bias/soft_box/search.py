@@ -19,7 +19,13 @@ from unskew.bias.soft_box.likelihood import (
     evaluate_boxes,
     uncrossed,
 )
-from unskew.bias.soft_box.plain_boxes import spread_of_gain
+from unskew.bias.soft_box.plain_boxes import (
+    box_loops,
+    farthest_images,
+    innermost_places,
+    own_distances,
+    spread_of_gain,
+)
 from unskew.engine.threads import one_blas_thread
 from unskew.records import Floats, Ints
 from unskew.records.arrays import count_pairs, row_maxima
@@ -99,7 +105,7 @@ def start_from_tails(problem: LabelProblem, constant_nk: Floats) -> list[Boxes]:
     Source k has a share ``tail`` of its images beyond the edge; under constant ω it would have Σ_{i
     beyond} q⁰_ik/n_k. A tail without any edge is left out.
     """
-    loops, nothing = problem.box_loops, problem.no_boxes()
+    nothing = problem.no_boxes()
     tail_a = np.array(START_TAILS)
     lower_akd, upper_akd = (
         np.repeat(edge_kd[None], tail_a.size, axis=0) for edge_kd in (nothing.lower, nothing.upper)
@@ -121,7 +127,7 @@ def start_from_tails(problem: LabelProblem, constant_nk: Floats) -> list[Boxes]:
     starts = []
     for lower_kd, upper_kd in zip(lower_akd, upper_akd, strict=True):
         farthest = float(
-            loops.farthest_images(problem.feature, problem.source, lower_kd, upper_kd)[1].max()
+            farthest_images(problem.feature, problem.source, lower_kd, upper_kd)[1].max()
         )
         if farthest > 0:
             starts.append(Boxes(lower_kd, upper_kd, 1.1 * farthest, nothing.u))
@@ -158,15 +164,17 @@ def make_room(problem: LabelProblem, boxes: Boxes) -> Boxes:
     """
     lower_kd, upper_kd = boxes.lower.copy(), boxes.upper.copy()
     reach = (1.0 - ROOM) * boxes.width
+    distance_n = own_distances(problem.feature, problem.source, lower_kd, upper_kd)[2]
+    # Edges move outwards only: an image that is inside stays there.
+    row_m = np.flatnonzero(distance_n > reach * (1.0 + 1e-9))
+    feature_md, source_m = problem.feature[row_m], problem.source[row_m]
     for tried in range(MOST_MOVES + 1):
-        row_k, distance_k = problem.box_loops.farthest_images(
-            problem.feature, problem.source, lower_kd, upper_kd
-        )
+        far_k, distance_k = farthest_images(feature_md, source_m, lower_kd, upper_kd)
         outside = np.flatnonzero(distance_k > reach * (1.0 + 1e-9))
         if outside.size == 0:
             break
         for k in outside:
-            share, z_d = 1.0 - reach / distance_k[k], problem.feature[row_k[k]]
+            share, z_d = 1.0 - reach / distance_k[k], feature_md[far_k[k]]
             if tried < MOST_MOVES:
                 lower_kd[k] -= share * np.maximum(lower_kd[k] - z_d, 0.0)
                 upper_kd[k] += share * np.maximum(z_d - upper_kd[k], 0.0)
@@ -228,7 +236,7 @@ def _open_and_close(
     levels = [_Held(problem, boxes, stride) for stride in _strides(problem.source.size)]
     edges_kd = [boxes.lower.copy(), boxes.upper.copy()]
     place_md = np.quantile(levels[0].rows[0], PLACES, axis=0)
-    innermost = problem.box_loops.innermost_places(
+    innermost = innermost_places(
         problem.feature, problem.source, boxes.lower, boxes.upper, (1.0 - ROOM) * boxes.width
     )
     changed = False
@@ -329,7 +337,7 @@ class _Held:
 
     @cached_property
     def masses(self) -> _Masses:
-        return _Masses(*self.problem.box_loops.soft_box_masses(*self.rows, *self.boxes))
+        return _Masses(*box_loops(self.problem.numbers).soft_box_masses(*self.rows, *self.boxes))
 
     def gain(self, edge: _Edge, other: float) -> float:
         """Compute what the log-likelihood of all images gains with the edge at another place."""
@@ -354,7 +362,7 @@ class _Held:
 
     def _gains(self, edge: _Edge, place_m: Floats) -> Floats:
         feature_nd, source_n, _, cell_n = self.rows
-        gain_m: Floats = self.problem.box_loops.gains_of_edge(
+        gain_m: Floats = box_loops(self.problem.numbers).gains_of_edge(
             feature_nd,
             source_n,
             cell_n,

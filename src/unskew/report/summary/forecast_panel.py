@@ -152,7 +152,9 @@ def _plain_recommendation(record: Mapping[str, Any]) -> str:
         f"{record['learner']}{f' on {features}' if (features := record.get('features')) else ''}"
     ).replace("-", "−")
     return sentence + (
-        "; if the bias model holds, to which check_fit objects" if record["objection"] else ""
+        "; if the bias model holds, to which the test of its fit objects"
+        if record["objection"]
+        else ""
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from unskew.records import Overlap, Weights
 from unskew.records.holm import OBJECTION, holm
+from unskew.records.levels import MISSING
 from unskew.records.target import TARGET_OF_NUMBERS, THE_TARGET
 from unskew.report.summary.bias_panel import worst_of_fit
 from unskew.report.summary.outcomes_panel import show_amount, show_ends
@@ -157,6 +158,18 @@ def _attribute(weighed: WeightedPool) -> str:
     return "Class" if tuple(by) == ("label",) else f"{' × '.join(by)}"
 
 
+def _what_links(strata: list[str]) -> str:
+    """Say what would link strata of one source only: images, or what is not known of them."""
+    known = [name for name in strata if MISSING not in name]
+    steps = [f"Collect images of {listed(known)} from a second source."] if known else []
+    if unknown := [name for name in strata if MISSING in name]:
+        steps.append(
+            f"Fill in what is missing ({listed(unknown)}): until then nothing compares those "
+            "images with other sources. If they are a sample of the target, name them as that."
+        )
+    return " ".join(steps)
+
+
 def _judge_separation(reasons: _Reasons, weighed: WeightedPool) -> None:
     """Say where nothing tells what a source does from what its strata are."""
     only = {} if weighed.strata is None else weighed.fitted.strata.only
@@ -167,7 +180,7 @@ def _judge_separation(reasons: _Reasons, weighed: WeightedPool) -> None:
     share = share_text(sum(mass.get(name, 0.0) for name in only))
     # A share could tell which of the strata that are withheld it is.
     of_target = "" if weighed.private else f", {share} of the target,"
-    collect = f"Collect images of {listed(list(only))} from a second source."
+    collect = _what_links(list(only))
     if groups := _groups_apart(weighed):
         what = _attribute(weighed)
         sides = "; ".join(listed(list(group)) for group in groups[:4])
