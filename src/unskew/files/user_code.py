@@ -213,8 +213,8 @@ def import_elsewhere(name: str) -> ModuleType:
 
     Lightning imports matplotlib, which reads ``matplotlibrc`` there, be it a pipe.
     """
-    if name in sys.modules:
-        return sys.modules[name]
+    if (known := sys.modules.get(name)) is not None:
+        return known
     try:
         here = os.getcwd()
     except OSError:  # it is gone
