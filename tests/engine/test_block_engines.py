@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import signal
 import warnings
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,10 @@ def fail_once(block: int, folder: str) -> int:
         mark.touch()
         raise OSError("the network was away")
     return block
+
+
+def process_id(block: int, state: Any) -> int:
+    return os.getpid()
 
 
 def kill_once(block: int, folder: str) -> int:
@@ -102,6 +106,15 @@ def test_a_killed_process_costs_its_block_only(tmp_path: Path) -> None:
         results = opened.map_blocks(kill_once, range(12), str(tmp_path))
     assert (tmp_path / "2").exists()
     assert results == [10 * n for n in range(12)]
+
+
+def test_workers_that_died_while_nothing_was_asked_of_them_are_replaced() -> None:
+    with open_engine("local", EngineSettings(workers=1, processes=True)) as opened:
+        (worker,) = opened.map_blocks(process_id, range(1), None)
+        os.kill(worker, signal.SIGKILL)
+        with pytest.raises(BrokenExecutor):  # from here on nothing can be handed out
+            opened.executor.submit(process_id, 0, None).result()
+        assert opened.map_blocks(square, range(3), 1) == [0, 1, 4]
 
 
 def test_an_engine_that_was_handed_in_stays_open() -> None:

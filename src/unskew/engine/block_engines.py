@@ -185,7 +185,13 @@ class ExecutorEngine(Engine):
     def _submit(
         self, function: Callable[..., Any], block: Any, state: Any, setup: Any
     ) -> Future[Any]:
-        return self.executor.submit(call_block, function, block, state, setup)
+        try:
+            return self.executor.submit(call_block, function, block, state, setup)
+        except BrokenExecutor as error:
+            # Workers died since the last block; `_result` starts new ones.
+            failed: Future[Any] = Future()
+            failed.set_exception(error)
+            return failed
 
     def _result(
         self,
