@@ -17,7 +17,7 @@ from raising import refused
 from unskew import Pool
 from unskew.engine import dask_engine
 from unskew.engine.block_engines import open_engine
-from unskew.errors import ConfigError
+from unskew.errors import ConfigError, DataError
 from unskew.files.fingerprints import find_versions
 
 HAS_DASK = importlib.util.find_spec("distributed") is not None
@@ -28,6 +28,18 @@ def test_without_dask_the_error_says_what_to_install() -> None:
     with pytest.raises(ConfigError, match=r"unskew\[dask\]") as raised:
         open_engine("dask")
     assert raised.value.facts["extra"] == "dask"
+
+
+def test_a_worker_that_dies_while_a_cluster_starts_is_told_in_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail_to_start(**options: Any) -> Any:
+        raise RuntimeError("Nanny failed to start.")
+
+    distributed = SimpleNamespace(LocalCluster=fail_to_start)
+    monkeypatch.setattr(dask_engine, "_import_distributed", lambda: distributed)
+    with refused(DataError, option="workers"):
+        open_engine("dask")
 
 
 @pytest.mark.skipif(not HAS_DASK, reason="Dask is not installed")

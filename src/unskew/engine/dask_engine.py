@@ -40,16 +40,22 @@ class DaskEngine(Engine):
         except UnskewError:
             self.close()
             raise
+        except (OSError, RuntimeError, TimeoutError) as error:
+            self.close()
+            raise _lost(error) from error
 
     def _start(self, settings: EngineSettings) -> Any:
         distributed = _import_distributed()
-        self.cluster = distributed.LocalCluster(
-            n_workers=settings.workers or available_jobs(),
-            threads_per_worker=1,
-            dashboard_address=None,
-            memory_limit=0,  # blocks bound the memory; spilling and killing are not needed
-        )
-        return distributed.Client(self.cluster)
+        try:
+            self.cluster = distributed.LocalCluster(
+                n_workers=settings.workers or available_jobs(),
+                threads_per_worker=1,
+                dashboard_address=None,
+                memory_limit=0,  # blocks bound the memory; spilling and killing are not needed
+            )
+            return distributed.Client(self.cluster)
+        except (OSError, RuntimeError, TimeoutError) as error:
+            raise _lost(error) from error
 
     def each_block(
         self,
@@ -116,6 +122,14 @@ def _result(block: Any, future: Any) -> Any:
             "is complete: start again when the scheduler runs.",
             option="address",
         ) from error
+
+
+def _lost(error: Exception) -> DataError:
+    return DataError(
+        f"a worker of the Dask cluster died before it had computed anything ({error}). Most often "
+        "it was killed, or memory or open files ran out. Start again, or with fewer workers.",
+        option="workers",
+    )
 
 
 def _connect(address: str) -> Any:
