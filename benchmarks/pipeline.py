@@ -25,6 +25,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+# Seconds above start-up below which a ratio says nothing.
+LEAST_ALONE = 0.25
 # Rows, sources, classes. The first is the start-up.
 START = (100, 2, 2)
 SIZES = (
@@ -85,6 +87,8 @@ The same with strata by place, and ten labels that vary within the strata, so th
 tested on them:
 
 {varying}
+
+{above}
 
 How the time of `weigh` grows above start-up, as the exponent between sizes that differ by a factor
 of 10 in one number (1: in proportion; below: slower than that):
@@ -261,6 +265,23 @@ def slope_text(measured: Sequence[Measured]) -> str:
     return "\n".join(lines)
 
 
+def above_text(measured: Sequence[Measured], start_alone: Cost) -> str:
+    """Say what the ratios are above start-up, where the other side takes long enough to tell."""
+    ratios = []
+    for each in measured:
+        alone = above(each.whole_alone, start_alone).seconds
+        if alone >= LEAST_ALONE:
+            size = " × ".join(f"{n:,}" for n in each.size)
+            ratios.append(f"{each.weigh.seconds / alone:.1f} for {size}")
+    return (
+        "These ratios, and the verdict, are of whole processes, start-up included. Above start-up, "
+        "by which earlier\nversions of this page judged, they are "
+        + ("; ".join(ratios) or "not known")
+        + f".\nElsewhere reading and `debias` take less than {LEAST_ALONE:g} s above start-up, "
+        "about as much as start-ups vary by."
+    )
+
+
 def verdict_text(measured: Sequence[Measured]) -> str:
     """Say which bars hold, and name the sizes that miss one."""
     late = [each for each in measured if each.time_ratio > MOST_TIME]
@@ -349,6 +370,7 @@ def page_text(
         varying=table_text(varying),
         verdict=verdict_text(measured),
         slopes=slope_text(measured),
+        above=above_text(measured, alone),
         date=datetime.date.today(),
         commit=commit,
         machine=platform.machine(),
